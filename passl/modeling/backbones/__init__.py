@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of backbones; importing it registers them all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from passl.utils.registry import BACKBONES, build
+
+
+def build_backbone(config: dict[str, Any]):
+    """Build the backbone that ``config["name"]`` names, e.g. ``cfg.model.architecture``."""
+    return build(config, BACKBONES)
+
+
+__all__ = ["BACKBONES", "build_backbone"]

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of heads: classifiers, projectors, predictors and decoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from passl.utils.registry import HEADS, build
+
+
+def build_head(config: dict[str, Any]):
+    """Build the head that ``config["name"]`` names, e.g. ``cfg.model.head``."""
+    return build(config, HEADS)
+
+
+__all__ = ["HEADS", "build_head"]

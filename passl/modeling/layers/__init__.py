@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers that mean the same thing in every model.  B batch, N tokens, D width, H heads, d head width."""
+
+from .attention import Attention
+from .block import Block
+from .drop import DropPath, linear_drop_path
+from .mlp import Mlp
+from .norm import LayerScale, SyncBatchNorm, convert_sync_batchnorm
+from .patch_embed import PatchEmbed, check_image_size, pair
+from .pos_embed import resize_pos_embed, sincos_2d
+
+__all__ = [
+    "Attention",
+    "Block",
+    "DropPath",
+    "LayerScale",
+    "Mlp",
+    "PatchEmbed",
+    "SyncBatchNorm",
+    "check_image_size",
+    "convert_sync_batchnorm",
+    "linear_drop_path",
+    "pair",
+    "resize_pos_embed",
+    "sincos_2d",
+]

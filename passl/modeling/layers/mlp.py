@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two-layer perceptron of transformer blocks."""
+
+from __future__ import annotations
+
+import paddle
+from paddle import nn
+
+
+class Mlp(nn.Layer):
+    """Linear, activation, Linear, each followed by dropout.
+
+    Args:
+        dim: input width.
+        hidden_dim: inner width (default: 4 times ``dim``).
+        out_dim: output width (default: ``dim``).
+        act: class of the activation; ``nn.GELU`` is the exact erf form.
+        drop: dropout probability in [0, 1).
+    Shape: [..., dim] -> [..., out_dim].
+    """
+
+    def __init__(self, dim, hidden_dim=None, out_dim=None, act=nn.GELU, drop=0.0, bias=True):
+        super().__init__()
+        hidden_dim = hidden_dim or 4 * dim
+        bias_attr = None if bias else False
+        self.fc1 = nn.Linear(dim, hidden_dim, bias_attr=bias_attr)
+        self.act = act()
+        self.fc2 = nn.Linear(hidden_dim, out_dim or dim, bias_attr=bias_attr)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        return self.drop(self.fc2(self.drop(self.act(self.fc1(x)))))

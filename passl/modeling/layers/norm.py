@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LayerScale and BatchNorm over all processes."""
+
+from __future__ import annotations
+
+import paddle
+from paddle import nn
+
+from passl.utils.distributed import all_reduce_with_gradient, world_size
+
+
+class LayerScale(nn.Layer):
+    """Multiplies each channel by a learned factor that starts small.
+
+    Paper: Going Deeper with Image Transformers, ICCV 2021, https://arxiv.org/abs/2103.17239, eq. 4
+
+    Args:
+        dim: number of channels (last axis).
+        init_value: initial factor.
+    """
+
+    def __init__(self, dim: int, init_value: float = 1e-5):
+        super().__init__()
+        self.gamma = self.create_parameter([dim], default_initializer=nn.initializer.Constant(init_value))
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        return x * self.gamma
+
+
+class SyncBatchNorm(nn.Layer):
+    """BatchNorm whose batch statistics cover all processes, on any device.
+
+    Paddle's own has no CPU kernel.  The parameters and buffers have BatchNorm's names.
+
+    Args:
+        norm: the BatchNorm layer to take the parameters and settings from.
+    Shape: [B, C] or [B, C, ...], unchanged.
+    """
+
+    def __init__(self, norm):
+        super().__init__()
+        self._momentum, self._epsilon = norm._momentum, norm._epsilon
+        self.weight, self.bias = norm.weight, norm.bias
+        self.register_buffer("_mean", norm._mean)
+        self.register_buffer("_variance", norm._variance)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        if self.training:
+            mean, variance = self._batch_statistics(x.astype("float32"))
+        else:
+            mean, variance = self._mean, self._variance
+        scale = paddle.rsqrt(variance + self._epsilon)
+        if self.weight is not None:
+            scale = scale * self.weight
+        shift = -mean * scale
+        if self.bias is not None:
+            shift = shift + self.bias
+        return x * scale.reshape(shape).astype(x.dtype) + shift.reshape(shape).astype(x.dtype)
+
+    def _batch_statistics(self, x):
+        """Mean and biased variance over all processes; also moves the running statistics."""
+        axes = [0, *range(2, x.ndim)]
+        count = float(x.size // x.shape[1])
+        local = paddle.concat([x.sum(axes), paddle.full([1], count)])
+        total = all_reduce_with_gradient(local)
+        mean = total[:-1] / total[-1]
+        centred = x - mean.reshape([1, -1] + [1] * (x.ndim - 2))
+        variance = all_reduce_with_gradient(centred.square().sum(axes)) / total[-1]
+        with paddle.no_grad():
+            self._mean.set_value(self._momentum * self._mean + (1 - self._momentum) * mean)
+            self._variance.set_value(self._momentum * self._variance + (1 - self._momentum) * variance)
+        return mean, variance
+
+
+def convert_sync_batchnorm(model: nn.Layer) -> nn.Layer:
+    """Replace every BatchNorm in ``model`` by one that is synchronised over processes; returns the model.
+
+    On a GPU it is Paddle's fused layer, elsewhere :class:`SyncBatchNorm`.
+    """
+    if world_size() == 1:
+        return model
+    if paddle.device.get_device().startswith("gpu"):
+        return nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    for name, child in model.named_children():
+        if isinstance(child, nn.layer.norm._BatchNormBase):
+            setattr(model, name, SyncBatchNorm(child))
+        else:
+            convert_sync_batchnorm(child)
+    return model
