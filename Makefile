@@ -1,0 +1,39 @@
+# make quickstart   pre-train on real images in a few minutes, print kNN and linear accuracy, draw a picture
+# make test         lint, types and the default tests
+# Each target is one or two plain commands; the README lists them for people without make.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_FLAGS ?= --quiet --disable-pip-version-check
+# The CPU wheel is installed only where no Paddle is found: a GPU wheel is never replaced.
+EXTRA = $(shell $(BIN)/python -c "import importlib.util as u; print('' if u.find_spec('paddle') else 'cpu,')")
+
+.PHONY: quickstart test lint types clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(BIN)/python requirements.txt setup.py pyproject.toml
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e ".[$(EXTRA)]"
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e ".[$(EXTRA)test]"
+	@touch $@
+
+quickstart: $(VENV)/.installed
+	$(BIN)/python tools/quickstart.py
+
+test: $(VENV)/.installed-test lint types
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-test
+	$(BIN)/mypy
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
