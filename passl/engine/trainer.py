@@ -14,6 +14,7 @@ from passl.utils import distributed
 from passl.utils.errors import TrainingError
 from passl.utils.log import logger
 from passl.utils.seed import STEP, seed_everything
+from passl.visualize.curves import draw_curves
 
 from .evaluate import evaluate
 from .meters import Clock, progress_bar
@@ -136,3 +137,24 @@ def run_evaluation(run: Run) -> dict[str, float]:
         run.writer.write("eval", run.step, {**figures, "speed": {"seconds": seconds}})
     run.method.train()
     return figures
+
+
+def finish(run: Run, stopped_by: str | None) -> None:
+    """Say how the run ended; after a whole one, write the final weights and the curves."""
+    if run.writer is None:
+        return
+    if stopped_by:
+        logger.info(
+            "stopped by %s after step %d of %d; a checkpoint is saved: go on with --resume auto",
+            stopped_by, run.step, run.total_steps,
+        )  # fmt: skip
+    else:
+        averaged = run.ema.applied(run.method) if run.ema is not None and run.evaluate_with_ema else nullcontext()
+        with averaged:
+            run.save_weights("final.safetensors", {})
+        logger.info("done: weights %s", run.output_dir / "final.safetensors")
+        if run.best:
+            logger.info("best %s: %s", run.best, run.output_dir / "best.safetensors")
+        picture = draw_curves(run.writer.records(), run.output_dir / "curves.png")
+        logger.info("curves: %s", picture)
+    run.writer.close()

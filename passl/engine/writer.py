@@ -23,7 +23,7 @@ class Writer:
 
     def __init__(self, folder: Path, visualdl: bool = True):
         self.path = folder / "metrics.jsonl"
-        self._file = open(self.path, "ab")
+        self._file = open(self.path, "ab")  # noqa: SIM115 - open as long as the run
         self._visual = _visualdl_writer(folder) if visualdl else None
 
     def write(self, kind: str, step: int, figures: dict[str, Any]) -> None:

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command-line tools share: arguments, and errors without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from passl.utils.errors import PasslError
+
+
+def config_parser(description: str | None) -> argparse.ArgumentParser:
+    """A parser with ``-c`` and ``-o``, as every tool that reads a config has."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument(
+        "-c", "--config", required=True, metavar="YAML", help="the config, e.g. configs/cait/cait_s24_224.yaml"
+    )
+    parser.add_argument(
+        "-o", "--override", action="append", default=[], metavar="KEY=VALUE",
+        help="change one value, e.g. -o epochs=5 -o dataloader.train.batch_size=64; may be given many times",
+    )  # fmt: skip
+    return parser
+
+
+def run_tool(main: Callable[[], int | None]) -> None:
+    """Run ``main`` and exit with what it returns; errors meant for people are printed alone, with exit code 1."""
+    try:
+        code = main()
+    except PasslError as error:
+        print(f"\nerror: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        code = 130
+    sys.stdout.flush()
+    sys.exit(code or 0)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a checked config to the parts of a run: the only reader of the config."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import paddle
+
+from passl import runtime
+from passl.data import Loader, build_loader, precheck
+from passl.methods import Method, build_method
+from passl.modeling.layers import convert_sync_batchnorm
+from passl.optim import EMA, build_optimizer, build_schedule, describe_groups
+from passl.utils import distributed
+from passl.utils.config import Config
+from passl.utils.errors import CheckpointError, ConfigError, did_you_mean
+from passl.utils.log import log_to_file, logger
+from passl.utils.registry import EVALUATORS, build
+from passl.utils.seed import INIT, seed_everything
+from passl.weights import load_weights
+
+from .amp import Precision
+from .checkpoint import Checkpoint, latest_checkpoint, load_checkpoint
+from .run import Run
+from .writer import Writer
+
+
+def setup(cfg: Config, resume: str | None = None, weights: str | None = None, overwrite: bool = False) -> Run:
+    """Build the run that the checked config describes.
+
+    Args:
+        cfg: what ``check_config`` returned.
+        resume: ``auto`` for the newest intact checkpoint of ``output_dir`` (none: start anew), or a folder.
+        weights: a weight file to start from; ignored when a checkpoint is resumed.
+        overwrite: delete the run that ``output_dir`` holds.
+    Raises:
+        ConfigError, DataError, CheckpointError: with what to change.
+    """
+    start_device(cfg)
+    output_dir = Path(cfg.output_dir)
+    checkpoint = find_checkpoint(output_dir, resume)
+    if distributed.is_main():
+        prepare_folder(output_dir, cfg, fresh=checkpoint is None, overwrite=overwrite, resume=resume)
+        log_to_file(output_dir / "log.txt")
+    distributed.barrier()
+
+    train_loader = build_loader(cfg.dataloader.train, cfg.seed, training=True)
+    classes = train_loader.dataset.classes
+    val_loader = evaluation_loader(cfg, "val", classes)
+    bank_loader = evaluation_loader(cfg, "bank", classes)
+    run_precheck(cfg, train_loader, val_loader)
+
+    method = build_model(cfg)
+    if checkpoint is None and weights is not None:
+        logger.info("%s", load_weights(method, weights))
+    if cfg.distributed.sync_batchnorm:
+        method = convert_sync_batchnorm(method)
+    steps_per_epoch = -(-len(train_loader) // cfg.optimizer.accumulate_steps)
+    total_steps = cfg.epochs * steps_per_epoch
+    if cfg.max_steps is not None:
+        total_steps = min(total_steps, cfg.max_steps)
+    global_batch = train_loader.batch_size * distributed.world_size() * cfg.optimizer.accumulate_steps
+    base = cfg.optimizer.base_batch_size
+    lr_scale = 1.0 if base is None else global_batch / base
+    optimizer = build_optimizer(cfg.optimizer, method, lr_scale)
+    schedule = build_schedule(
+        cfg.lr_scheduler, base=cfg.optimizer.learning_rate, scale=lr_scale, steps_per_epoch=steps_per_epoch,
+        total_steps=total_steps,
+    )  # fmt: skip
+    run = Run(
+        output_dir=output_dir,
+        method=method,
+        train_loader=train_loader,
+        val_loader=val_loader,
+        bank_loader=bank_loader,
+        evaluators=[build(e, EVALUATORS) for e in cfg.evaluate.evaluators],
+        optimizer=optimizer,
+        schedule=schedule,
+        precision=Precision(cfg.amp.enabled, cfg.amp.dtype, cfg.amp.init_loss_scale),
+        ema=EMA(method, cfg.ema.decay, cfg.ema.warmup) if cfg.ema.enabled else None,
+        writer=Writer(output_dir, cfg.log.visualdl) if distributed.is_main() else None,
+        seed=cfg.seed,
+        epochs=cfg.epochs,
+        total_steps=total_steps,
+        accumulate_steps=cfg.optimizer.accumulate_steps,
+        clip_norm=cfg.optimizer.clip_norm,
+        evaluate_with_ema=cfg.ema.evaluate,
+        evaluate_every=cfg.evaluate.every,
+        evaluate_at_start=cfg.evaluate.at_start,
+        save_every=cfg.checkpoint.save_every,
+        save_every_steps=cfg.checkpoint.save_every_steps,
+        keep_last=cfg.checkpoint.keep_last,
+        keep_best=cfg.checkpoint.keep_best,
+        best_metric=cfg.checkpoint.metric,
+        best_is_max=cfg.checkpoint.mode == "max",
+        log_every=cfg.log.every_steps,
+        find_unused_parameters=cfg.distributed.find_unused_parameters,
+    )
+    if checkpoint is not None:
+        run.restore(checkpoint)
+        logger.info("resumed from %s at step %d of %d", checkpoint.path, run.step, total_steps)
+    elif run.writer is not None:
+        run.writer.rewind(0)
+    announce(run, lr_scale)
+    return run
+
+
+def start_device(cfg: Config) -> None:
+    """Choose the device, join the other processes and check that they can do what the config asks."""
+    has_gpu = paddle.device.is_compiled_with_cuda() and paddle.device.cuda.device_count() > 0
+    device = ("gpu" if has_gpu else "cpu") if cfg.device == "auto" else cfg.device
+    if device.startswith("gpu") and not has_gpu:
+        raise ConfigError(
+            f"device: {cfg.device}, but this Paddle sees no GPU: use device: cpu, or install a GPU wheel of Paddle"
+        )
+    if cfg.amp.enabled and cfg.amp.dtype == "float16" and device == "cpu":
+        raise ConfigError("amp.dtype: float16 has no loss scale on a CPU: use bfloat16, or amp.enabled: false")
+    if distributed.world_size() == 1 or device == "cpu":
+        paddle.set_device(device)
+    distributed.start()
+
+
+def build_model(cfg: Config) -> Method:
+    """The method of ``cfg.model``, with the same initial weights in every process."""
+    seed_everything(cfg.seed, INIT)
+    method = build_method(cfg.model)
+    if cfg.runtime.to_static:
+        runtime.to_static(method.architecture)
+    return method
+
+
+def evaluation_loader(cfg: Config, split: str, classes: list[str] | None) -> Loader | None:
+    """The loader of ``dataloader.val`` or ``.bank``, where the config has it; labels follow ``classes``."""
+    section = cfg.dataloader.get(split)
+    return None if section is None else build_loader(section, cfg.seed, training=False, classes=classes)
+
+
+def run_precheck(cfg: Config, train_loader: Loader, val_loader: Loader | None) -> None:
+    """Look at the data before the first step; the main process reports for all."""
+    num_classes = cfg.model.get("head", {}).get("num_classes")
+    img_size = cfg.model.architecture.get("img_size")
+    if distributed.is_main():
+        for name, loader in (("train", train_loader), ("val", val_loader)):
+            if loader is not None:
+                logger.info("%s data: %s", name, precheck(loader.dataset, num_classes, img_size))
+    distributed.barrier()
+
+
+def find_checkpoint(output_dir: Path, resume: str | None) -> Checkpoint | None:
+    """The checkpoint to go on from, read and verified."""
+    if resume is None:
+        return None
+    if resume == "auto":
+        return latest_checkpoint(output_dir / "checkpoints")
+    path = Path(resume)
+    if not path.is_dir():
+        near = [str(p) for p in path.parent.glob("step_*")]
+        raise CheckpointError(
+            f"--resume {resume}: no such folder{did_you_mean(resume, near)}. Give a folder such as "
+            f"{output_dir}/checkpoints/step_00001000, or auto"
+        )
+    return load_checkpoint(path)
+
+
+def prepare_folder(output_dir: Path, cfg: Config, fresh: bool, overwrite: bool, resume: str | None) -> None:
+    """Make ``output_dir`` and write the resolved config; never over another run unasked."""
+    try:
+        checkpoints = output_dir / "checkpoints"
+        if fresh and resume is None and any(checkpoints.glob("step_*")):
+            if not overwrite:
+                raise ConfigError(
+                    f"output_dir: {output_dir} holds a run with checkpoints. Go on with --resume auto, choose another "
+                    "place with -o output_dir=…, or delete that run with --overwrite"
+                )
+            shutil.rmtree(checkpoints)
+        output_dir.mkdir(parents=True, exist_ok=True)
+        for leftover in checkpoints.glob(".tmp-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        written = output_dir / "config.yaml"
+        if not fresh and written.exists():
+            for line in cfg.differences(written):
+                logger.warning("config differs from that of the resumed run: %s", line)
+        written.write_text(cfg.to_yaml())
+    except OSError as error:
+        raise ConfigError(
+            f"output_dir: cannot write to {output_dir} ({error.strerror}): choose another with -o output_dir=…"
+        ) from error
+
+
+def announce(run: Run, lr_scale: float) -> None:
+    """Print what is about to happen in figures: sizes, learning rate, groups, chance level."""
+    trainable = sum(p.size for p in run.method.parameters() if not p.stop_gradient)
+    logger.info("%s with %s trainable parameters", type(run.method).__name__, f"{trainable:,}")
+    logger.info(
+        "%d steps in %d epochs of %d images, %d a step (%d a process x %d processes x %d accumulated)",
+        run.total_steps, run.epochs, len(run.train_loader.dataset), run.global_batch, run.train_loader.batch_size,
+        distributed.world_size(), run.accumulate_steps,
+    )  # fmt: skip
+    peak = max(run.schedule(step) for step in range(0, run.total_steps, max(1, run.total_steps // 1000)))
+    logger.info("learning rate: peak %.4g (scaled by %.4g for the global batch)", peak, lr_scale)
+    for line in describe_groups(run.optimizer):
+        logger.info("  %s", line)
+    chance = run.method.chance_level(run.global_batch)
+    if chance is not None:
+        logger.info("loss at chance level: %.4f (%s)", *chance)
