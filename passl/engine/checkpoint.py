@@ -29,7 +29,7 @@ from safetensors.numpy import load_file
 
 from passl.utils.errors import CheckpointError
 from passl.utils.log import logger
-from passl.weights.save import fsync_folder, write_bytes_atomic, write_safetensors_atomic
+from passl.weights.save import atomic_file, sync_folder, write_safetensors_atomic
 
 FORMAT = 1
 MODEL, TRAINING, STATE = "model.safetensors", "training.safetensors", "state.json"
@@ -72,11 +72,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep_last: int | None)
         write_safetensors_atomic(temporary / TRAINING, checkpoint.training)
         files = {name: _fingerprint(temporary / name) for name in (MODEL, TRAINING)}
         state = {"format": FORMAT, "step": checkpoint.step, "files": files, **checkpoint.state}
-        write_bytes_atomic(temporary / STATE, json.dumps(state, indent=1).encode())
-        fsync_folder(temporary)
+        with atomic_file(temporary / STATE) as stream:
+            stream.write(json.dumps(state, indent=1).encode())
         shutil.rmtree(final, ignore_errors=True)  # the same step once more, after a resume
         os.replace(temporary, final)
-        fsync_folder(folder)
+        sync_folder(folder)
     except (OSError, CheckpointError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise CheckpointError(

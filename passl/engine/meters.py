@@ -67,5 +67,10 @@ class Clock:
 def progress_bar(total: int, done: int, shown: bool) -> tqdm:
     """A bar with ETA on a terminal; nothing elsewhere, where plain log lines serve better."""
     return tqdm(
-        total=total, initial=done, unit="step", dynamic_ncols=True, leave=False, disable=not (shown and sys.stderr.isatty())
+        total=total,
+        initial=done,
+        unit="step",
+        dynamic_ncols=True,
+        leave=False,
+        disable=not (shown and sys.stderr.isatty()),
     )

@@ -39,7 +39,7 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         _remove(temporary)
         raise CheckpointError(
@@ -67,7 +67,7 @@ def write_safetensors_atomic(
         write_safetensors(stream, arrays, metadata)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself durable, where the system can open folders."""
     with suppress(PermissionError):
         handle = os.open(folder, os.O_RDONLY)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linear classifier on frozen features, fitted to its optimum in seconds.
+
+Multinomial logistic regression with an L2 penalty on all features at once: no learning rate, no
+augmentation, no randomness beyond one seeded split.  It suits what fits into memory, up to some
+hundred thousand images of a few classes.  The ImageNet protocol (SGD on augmented crops for 90
+or 100 epochs) is a training of ``Classifier`` with a frozen architecture, hence a config, not this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from passl.utils.seed import generator
+
+STRENGTHS = tuple(10.0 ** (-e / 2) for e in range(1, 11))  # from strong to weak, each start near the next optimum
+
+
+class LinearModel(NamedTuple):
+    """logits = (features - mean) / scale @ weight + bias."""
+
+    mean: np.ndarray  # [D]
+    scale: np.ndarray  # [D]
+    weight: np.ndarray  # [D, K]
+    bias: np.ndarray  # [K]
+    l2: float
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        """[N, D] -> [N, K]."""
+        return (features - self.mean) / self.scale @ self.weight + self.bias
+
+
+def fit_linear_probe(
+    features: np.ndarray,
+    labels: np.ndarray,
+    num_classes: int,
+    strengths: Sequence[float] = STRENGTHS,
+    held_out: float = 0.2,
+    seed: int = 0,
+) -> LinearModel:
+    """Minimise mean cross entropy + l2 / 2 |W|^2 over a linear classifier of standardised features.
+
+    Every strength is fitted to a part of the images and judged on the rest; the best by accuracy
+    (then by cross entropy) is fitted again to all of them.  Test images play no part.
+
+    Args:
+        features: [N, D].
+        labels: [N], in [0, num_classes).
+        num_classes: K.
+        strengths: the values of l2 to try; with one value nothing is held out.
+        held_out: share of the images that judges the strengths, in (0, 1).
+        seed: of the split.
+    """
+    if len(strengths) == 1:
+        return _fit(features, labels, num_classes, strengths)[0]
+    order = generator(seed, len(features)).permutation(len(features))
+    judges, fitted = np.split(order, [max(1, round(held_out * len(order)))])
+    if not len(fitted):
+        raise ValueError(f"{len(features)} images are too few to hold {held_out:.0%} out and fit to the rest")
+    models = _fit(features[fitted], labels[fitted], num_classes, strengths)
+    best = min(models, key=lambda model: _errors(model.logits(features[judges]), labels[judges]))
+    return _fit(features, labels, num_classes, [best.l2])[0]
+
+
+def _errors(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Share of wrong answers and mean cross entropy."""
+    return float((logits.argmax(1) != labels).mean()), float(_cross_entropy(logits, labels)[0])
+
+
+def _cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean cross entropy and the probabilities [N, K]."""
+    shifted = logits - logits.max(1, keepdims=True)
+    exp = np.exp(shifted)
+    total = exp.sum(1, keepdims=True)
+    own = shifted[np.arange(len(labels)), labels]
+    return float((np.log(total[:, 0]) - own).mean(dtype=np.float64)), exp / total
+
+
+def _fit(features: np.ndarray, labels: np.ndarray, num_classes: int, strengths: Sequence[float]) -> list[LinearModel]:
+    """The optimum for each strength in turn, each starting from the one before.
+
+    In the basis of principal components the Hessian is close to diagonal, about
+    ``variance / K + l2`` for each component; after division by its root L-BFGS needs tens of
+    iterations instead of thousands.  A rotation leaves |W|^2, and so the optimum, as it is.
+    """
+    mean = features.mean(0, dtype=np.float64).astype(np.float32)
+    scale = np.maximum(features.std(0, dtype=np.float64), 1e-6).astype(np.float32)
+    standard = (features - mean) / scale  # [N, D]
+    variance, basis = np.linalg.eigh((standard.T @ standard).astype(np.float64) / len(standard))
+    kept = variance > 1e-6 * max(variance[-1], 1e-12)
+    variance, basis = variance[kept], basis[:, kept].astype(np.float32)  # [R], [D, R]
+    components = standard @ basis  # [N, R]
+
+    weight = np.zeros((len(variance), num_classes), np.float32)  # [R, K]
+    bias = np.zeros(num_classes, np.float32)
+    models = []
+    for l2 in strengths:
+        root = np.sqrt(variance / num_classes + l2).astype(np.float32)[:, None]  # [R, 1]
+        inputs = np.concatenate([components / root.T, np.full((len(labels), 1), num_classes**0.5, np.float32)], 1)
+        start = np.concatenate([weight * root, bias[None] / num_classes**0.5])  # [R + 1, K]
+        penalty = np.append(l2 / root**2, np.float32([[0]]), axis=0)  # [R + 1, 1]; the bias is free
+        solution = _minimise(_objective(inputs, labels, penalty), start)
+        weight, bias = solution[:-1] / root, solution[-1] * num_classes**0.5
+        models.append(LinearModel(mean, scale, basis @ weight, bias, float(l2)))
+    return models
+
+
+def _objective(inputs: np.ndarray, labels: np.ndarray, penalty: np.ndarray) -> Callable:
+    """weights -> (penalised mean cross entropy, its gradient)."""
+
+    def value_and_gradient(weights):
+        loss, probabilities = _cross_entropy(inputs @ weights, labels)
+        probabilities[np.arange(len(labels)), labels] -= 1
+        gradient = inputs.T @ (probabilities / len(labels)) + penalty * weights
+        return loss + 0.5 * float((penalty * weights**2).sum(dtype=np.float64)), gradient
+
+    return value_and_gradient
+
+
+def _minimise(
+    value_and_gradient: Callable, start: np.ndarray, steps: int = 300, memory: int = 10, tolerance: float = 1e-5
+) -> np.ndarray:
+    """L-BFGS with backtracking, for a smooth convex function.
+
+    Book: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1.
+    """
+    point = start
+    value, gradient = value_and_gradient(point)
+    history: list[tuple[np.ndarray, np.ndarray]] = []  # (change of point, change of gradient)
+    for _ in range(steps):
+        if np.abs(gradient).max() < tolerance:
+            break
+        direction = -_inverse_hessian(history, gradient)
+        slope, length = float((direction * gradient).sum()), 1.0
+        while True:
+            new_point = point + length * direction
+            new_value, new_gradient = value_and_gradient(new_point)
+            if new_value <= value + 1e-4 * length * slope or length < 1e-6:
+                break
+            length /= 2
+        if new_value >= value:  # float32 cannot tell better from worse any more
+            break
+        moved, turned = new_point - point, new_gradient - gradient
+        if (moved * turned).sum() > 0:
+            history = [*history[1 - memory :], (moved, turned)]
+        point, value, gradient = new_point, new_value, new_gradient
+    return point
+
+
+def _inverse_hessian(history: list, vector: np.ndarray) -> np.ndarray:
+    """Product of the approximate inverse Hessian and ``vector``, by the two-loop recursion."""
+    result, factors = vector.copy(), []
+    for moved, turned in reversed(history):
+        factors.append((moved * result).sum() / (moved * turned).sum())
+        result -= factors[-1] * turned
+    if history:
+        moved, turned = history[-1]
+        result *= (moved * turned).sum() / (turned * turned).sum()
+    for (moved, turned), factor in zip(history, reversed(factors)):
+        result += (factor - (turned * result).sum() / (moved * turned).sum()) * moved
+    return result
