@@ -7,10 +7,12 @@ from typing import Any
 
 from passl.utils.registry import BACKBONES, build
 
+from .cait import CaiT
+
 
 def build_backbone(config: dict[str, Any]):
     """Build the backbone that ``config["name"]`` names, e.g. ``cfg.model.architecture``."""
     return build(config, BACKBONES)
 
 
-__all__ = ["BACKBONES", "build_backbone"]
+__all__ = ["BACKBONES", "CaiT", "build_backbone"]

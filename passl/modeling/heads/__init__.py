@@ -7,10 +7,14 @@ from typing import Any
 
 from passl.utils.registry import HEADS, build
 
+from .cls_head import ClsHead
+from .decoders import MAEDecoder
+from .mlp_head import MLPHead
+
 
 def build_head(config: dict[str, Any]):
     """Build the head that ``config["name"]`` names, e.g. ``cfg.model.head``."""
     return build(config, HEADS)
 
 
-__all__ = ["HEADS", "build_head"]
+__all__ = ["HEADS", "ClsHead", "MAEDecoder", "MLPHead", "build_head"]
