@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Config files: YAML with ``_base_`` files below it and ``-o key=value`` overrides on top.
+
+This module reads and merges; what the values may be is the business of ``schema.py``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import ConfigError, did_you_mean
+
+MAX_BASE_LEVELS = 2
+_YAML = "tag:yaml.org,2002:"
+_NUMBERS = "tag:passl,2025:numbers"
+_NUMBER = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_DECIMAL = r"[-+]?[0-9]+\.[0-9]*"
+_INT = re.compile(r"[-+]?(?:[0-9][0-9_]*|0[xX][0-9a-fA-F]+|0o[0-7]+|0b[01]+)$")
+_FLOAT = re.compile(rf"(?:{_NUMBER}|{_DECIMAL}/{_DECIMAL}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
+_TUPLE = re.compile(rf"\(\s*{_NUMBER}\s*(?:,\s*{_NUMBER}\s*)*,?\s*\)$")
+
+
+class MissingKey(ConfigError, AttributeError, KeyError):
+    """A key was read, as attribute or item, that the config does not have."""
+
+    __str__ = Exception.__str__  # KeyError's would print the quoted repr
+
+
+class Config(dict):
+    """A mapping whose keys are also attributes, at every depth: ``cfg.model.head`` is ``cfg["model"]["head"]``.
+
+    A key that is also a method of ``dict`` (``items``, ``copy``, ...) is reached as an item only.
+    """
+
+    _source = "config"  # where it came from, for messages; not a key
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+        self.update(*args, **kwargs)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, _wrap(value))
+
+    update = MutableMapping.update  # dict's own would pass by __setitem__
+    setdefault = MutableMapping.setdefault
+
+    def __missing__(self, key: str) -> Any:
+        hint = did_you_mean(key, self) or f" - it has: {', '.join(map(str, self)) or 'no keys'}"
+        raise MissingKey(f"there is no key '{key}' here{hint}", source=self._source)
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("__"):  # copy and pickle probe for these
+            raise AttributeError(key)
+        return self[key]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def __delattr__(self, key: str) -> None:
+        if key not in self:
+            self.__missing__(key)
+        del self[key]
+
+    def copy(self) -> Config:
+        """An independent copy, nested mappings and lists included."""
+        return Config(self)._from(self._source)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same tree in plain dicts and lists."""
+        return _unwrap(self)
+
+    def to_yaml(self) -> str:
+        """YAML text that ``get_config`` reads back to an equal config."""
+        return yaml.dump(self.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+    def _from(self, source: str) -> Config:
+        object.__setattr__(self, "_source", source)
+        return self
+
+
+def _wrap(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return Config(value)
+    return [_wrap(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _unwrap(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _unwrap(item) for key, item in value.items()}
+    return [_unwrap(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def get_config(path: str | os.PathLike[str], overrides: Iterable[str] | None = ()) -> Config:
+    """Read a config file with its bases and apply overrides, in order.
+
+    Args:
+        path: a YAML file; one that does not exist is looked for among the configs that passl ships.
+        overrides: ``"a.b.0.c=value"`` texts; the value is read as YAML. A key that the file leaves at its
+            default may be set, one that does not exist is refused.
+    Raises:
+        ConfigError: no such file, bad YAML, or bad overrides: these all at once, with every other fault of the config.
+    """
+    file = _find(Path(path))
+    tree = _load(file)
+    overrides = [overrides] if isinstance(overrides, str) else list(overrides or ())
+    problems, added = _apply(tree, overrides)
+    try:
+        config = Config(tree)._from(_show(file))
+    except RecursionError:
+        raise ConfigError("an alias (*name) contains itself, or the nesting is too deep", source=_show(file)) from None
+    if problems or added:
+        _refuse_unknown(config, problems, added)
+    return config
+
+
+def config_root() -> Path:
+    """The folder of the configs that passl ships: inside the package when installed, beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+# ---------------------------------------------------------------- files
+
+
+def _find(path: Path) -> Path:
+    shipped = Path(*path.parts[1:]) if path.parts[:1] == ("configs",) else path
+    for candidate in (path, config_root() / shipped):
+        if candidate.is_file():
+            return candidate
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder; a config is one YAML file in it: {_names(path)}")
+    near = [str(path.parent / f.name) for f in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    known = [f"configs/{f.relative_to(config_root()).as_posix()}" for f in config_root().rglob("*.yaml")]
+    hint = did_you_mean(str(path), near) or did_you_mean(path.as_posix(), known)
+    raise ConfigError(f"there is no config file '{path}'{hint}")
+
+
+def _names(folder: Path) -> str:
+    return ", ".join(sorted(f.name for f in folder.glob("*.y*ml"))) or "it has none"
+
+
+def _show(path: Path) -> str:
+    """The path as a person would type it: relative when it lies below the working directory."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _load(path: Path, chain: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The file's tree merged over those of its bases; ``chain`` holds the files that led here."""
+    chain = (*chain, path.resolve())
+    names = " -> ".join(p.name for p in chain)
+    if chain[-1] in chain[:-1]:
+        raise ConfigError(f"_base_ goes round in a circle: {names}", source=_show(path))
+    if len(chain) > MAX_BASE_LEVELS + 1:
+        raise ConfigError(f"_base_ may go {MAX_BASE_LEVELS} levels deep, this is deeper: {names}", source=_show(path))
+    tree = _read(path)
+    bases = tree.pop("_base_", [])
+    bases = [bases] if isinstance(bases, str) else bases
+    if not isinstance(bases, list) or not all(isinstance(b, str) for b in bases):
+        raise ConfigError(f"_base_ is a file name or a list of them, got {bases!r}", source=_show(path))
+    merged: dict[str, Any] = {}
+    for base in bases:
+        file = path.parent / base
+        if not file.is_file():
+            siblings = [os.path.relpath(f, path.parent) for f in file.parent.glob("*.y*ml")]
+            raise ConfigError(f"_base_: there is no file '{base}'{did_you_mean(base, siblings)}", source=_show(path))
+        merged = merge(merged, _load(file, chain))
+    return merge(merged, tree)
+
+
+def merge(base: Any, child: Any) -> Any:
+    """``child`` over ``base``: mappings merge key by key, all else is replaced; so is a component renamed by the child.
+
+    Neither argument is changed.
+    """
+    if not isinstance(base, Mapping) or not isinstance(child, Mapping):
+        return child
+    if "name" in child and "name" in base and child["name"] != base["name"]:
+        return child
+    return {**base, **{key: merge(base[key], value) if key in base else value for key, value in child.items()}}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    where = _show(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read as UTF-8 text: {error}", source=where) from error
+    tree = _parse(text, where)
+    if not isinstance(tree, dict):
+        got = "nothing" if tree is None else f"a {type(tree).__name__} ({str(tree)[:40]!r})"
+        raise ConfigError(f"a config is a mapping of sections (`model:`, `dataloader:`, ...), got {got}", source=where)
+    return tree
+
+
+# ---------------------------------------------------------------- overrides
+
+
+def _apply(tree: dict[str, Any], overrides: list[str]) -> tuple[list[str], list[str]]:
+    """Set each override in ``tree``; returns what is wrong with them, and the paths that the file did not have."""
+    problems, added = [], []
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        keys = [key.strip() for key in path.split(".")]
+        try:
+            if not equals or not all(keys):
+                raise ValueError("expected the form key=value with the key's full path, as in optimizer.clip_norm=1.0")
+            if _assign(tree, keys, _parse(text), path.strip()):
+                added.append(".".join(keys))
+        except ConfigError as error:
+            problems += [f"-o {override}: {problem}" for problem in error.problems]
+        except ValueError as error:
+            problems.append(f"-o {override}: {error}")
+    return problems, added
+
+
+def _assign(node: Any, keys: list[str], value: Any, path: str) -> bool:
+    """Set ``value`` at ``keys`` below ``node``; True when that adds a key."""
+    key: Any = keys[0]
+    parent = path.rsplit(".", len(keys))[0]
+    if isinstance(node, list):
+        if not key.isdigit() or int(key) >= len(node):
+            raise ValueError(f"'{parent}' is a list with {len(node)} entries (0 is the first), it has no '{key}'")
+        key = int(key)
+    elif not isinstance(node, dict):
+        raise ValueError(f"'{parent}' is {node!r}: nothing can be set below it")
+    if len(keys) == 1:
+        added = isinstance(node, dict) and key not in node
+        node[key] = value
+        return added
+    if isinstance(node, dict) and node.get(key) is None:
+        node[key] = {}
+    return _assign(node[key], keys[1:], value, path)
+
+
+def _refuse_unknown(config: Config, problems: list[str], added: list[str]) -> None:
+    """Raise with all faults of ``config`` when overrides have problems or added a key that is none."""
+    from .schema import find_faults  # it knows every component, and so comes after this module
+
+    def concerns(fault: str) -> bool:
+        at = fault.split(": ")[0] + "."
+        return any(at.startswith(path + ".") or (path + ".").startswith(at) for path in added)
+
+    if problems or any(map(concerns, find_faults(config, build=False))):
+        raise ConfigError([*problems, *find_faults(config)], source=config._source)
+
+
+# ---------------------------------------------------------------- YAML
+
+
+def _parse(text: str, where: str = "") -> Any:
+    """YAML text to plain values.  Raises ConfigError that names ``where`` and the line."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r" *\t", line):
+            raise ConfigError(_at(where, number, "the indentation has a tab; YAML takes spaces only, replace it"))
+    try:
+        return yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = str(error.problem or error.context)
+        if "\\t" in problem:
+            problem = "there is a tab before a value; YAML takes spaces there, replace it"
+        elif "mapping values" in problem:
+            problem = "a second ':' on this line, or wrong indentation; put a text that contains ': ' in quotes"
+        raise ConfigError(_at(where, mark.line + 1 if mark else 0, problem)) from None
+    except RecursionError:
+        raise ConfigError(_at(where, 0, "the nesting is too deep")) from None
+    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
+        raise ConfigError(_at(where, 0, str(error).replace("\n", " "))) from None
+
+
+def _at(where: str, line: int, problem: str) -> str:
+    place = f"{where}:{line}" if where and line else where
+    return f"{place}: {problem}" if place else problem
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML with numbers as in YAML 1.2, and with what a config cannot mean refused.
+
+    Beyond PyYAML: ``1e-5`` is a float; dates and ``1:30`` are texts; ``1.0/255.0`` and ``(0.9, 0.999)``, which
+    PASSL's files have, are numbers; keys are texts and come once; tags other than YAML's basic ones are errors.
+    """
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        lines: dict[str, int] = {}
+        for key, _ in node.value:
+            if key.tag == _YAML + "merge":
+                continue
+            if key.tag != _YAML + "str":
+                what = f"'{key.value}'" if isinstance(key, yaml.ScalarNode) else "a list or mapping"
+                raise yaml.MarkedYAMLError(problem=f"the key {what} is no text; quote it", problem_mark=key.start_mark)
+            if key.value in lines:
+                problem = f"the key '{key.value}' is already set in line {lines[key.value]}; remove one of them"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            lines[key.value] = key.start_mark.line + 1
+        return node
+
+    def refuse_tag(self, node):
+        problem = f"the tag {node.tag!r} is refused: a config holds texts, numbers, true/false, null, lists, mappings"
+        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+
+    def construct_integer(self, node):
+        text = self.construct_scalar(node).replace("_", "").lower()
+        return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(text.lstrip("+-")[:2], 10))
+
+    def construct_real(self, node):
+        text = self.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan")
+        over, _, under = text.partition("/")
+        return float(over) / float(under or 1)
+
+    def construct_numbers(self, node):
+        texts = self.construct_scalar(node).strip("()").split(",")
+        return [int(t) if _INT.match(t.strip()) else float(t) for t in texts if t.strip()]
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes each text that ``_Loader``, or another YAML reader, would take for something else."""
+
+    def ignore_aliases(self, data):
+        return True
+
+
+_basic = {_YAML + tag for tag in ("str", "bool", "null", "seq", "map")}
+_Loader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _basic}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if tag in _basic | {_YAML + "merge"}]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_constructor(_YAML + "int", _Loader.construct_integer)
+_Loader.add_constructor(_YAML + "float", _Loader.construct_real)
+_Loader.add_constructor(_NUMBERS, _Loader.construct_numbers)
+_Loader.add_constructor(None, _Loader.refuse_tag)
+for _reader in (_Loader, _Dumper):
+    _reader.add_implicit_resolver(_YAML + "int", _INT, list("-+0123456789"))
+    _reader.add_implicit_resolver(_YAML + "float", _FLOAT, list("-+0123456789."))
+    _reader.add_implicit_resolver(_NUMBERS, _TUPLE, ["("])
