@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import paddle
+
+
+@paddle.no_grad()
+def clip_grad_norm(parameters: Iterable[paddle.Tensor], max_norm: float) -> float:
+    """Scale all gradients by one factor so that their joint L2 norm is at most ``max_norm``.
+
+    The device is waited for once, not once for each parameter.  A norm that is not finite leaves the
+    gradients as they are.
+
+    Args:
+        parameters: those without a gradient are passed over.
+        max_norm: largest norm; ``inf`` only measures.
+    Returns: the norm before clipping.
+    """
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return 0.0
+    norm = float(paddle.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt())
+    factor = max_norm / (norm + 1e-6)
+    if factor < 1.0:
+        for gradient in gradients:
+            gradient.scale_(factor)
+    return norm
