@@ -34,7 +34,7 @@ DTYPES = {
     "U8": np.uint8,
     "BOOL": np.bool_,
 }
-_NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
+_NAMES: dict[Any, str] = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 _MAX_HEADER = 100_000_000
 
 
@@ -93,7 +93,7 @@ def _read_tensor(path, data, begin, name, entry) -> np.ndarray:
         raise CheckpointError(f"{path}: header entry of '{name}' is malformed: {entry!r}") from None
     if kind != "BF16" and kind not in DTYPES:
         raise CheckpointError(
-            f"{path}: '{name}' has dtype {kind}, which NumPy cannot hold; convert the file to float32, float16 or bfloat16"
+            f"{path}: '{name}' has dtype {kind}, which NumPy cannot hold; save it as float32, float16 or bfloat16"
         )
     dtype = np.dtype(np.uint16 if kind == "BF16" else DTYPES[kind])
     count = math.prod(shape)
