@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import paddle
 
 from passl.data.loader import Loader
 from passl.methods import Method
-from passl.optim import EMA, load_optimizer_state, optimizer_state
+from passl.optim import EMA, Optimizer, load_optimizer_state, optimizer_state
 from passl.utils import distributed
 from passl.utils.errors import CheckpointError
 from passl.weights.save import write_safetensors_atomic
@@ -21,6 +22,7 @@ from passl.weights.save import write_safetensors_atomic
 from .amp import Precision
 from .checkpoint import Checkpoint, save_checkpoint
 from .meters import Average
+from .plan import Plan
 from .writer import Writer
 
 Batch = dict[str, Any]
@@ -35,40 +37,28 @@ class Run:
     """
 
     output_dir: Path
+    plan: Plan
     method: Method
+    optimizer: Optimizer
+    schedule: Callable[[int], float]
+    precision: Precision
     train_loader: Loader
     val_loader: Loader | None
     bank_loader: Loader | None
     evaluators: list[Callable]
-    optimizer: paddle.optimizer.Optimizer
-    schedule: Callable[[int], float]
-    precision: Precision
     ema: EMA | None
     writer: Writer | None  # only in the main process
     seed: int
-    epochs: int
-    total_steps: int
     accumulate_steps: int = 1
     clip_norm: float | None = None
     evaluate_with_ema: bool = True
-    evaluate_every: int = 1
-    evaluate_at_start: bool = False
-    save_every: int = 1
-    save_every_steps: int | None = None
     keep_last: int | None = 3
-    keep_best: bool = True
-    best_metric: str | None = None
+    best_metric: str | None = None  # None: no best weights are kept
     best_is_max: bool = True
-    log_every: int = 10
     find_unused_parameters: bool = False
     step: int = 0
     best: dict[str, float] = field(default_factory=dict)
     average: Average = field(default_factory=Average)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Optimizer steps in an epoch."""
-        return -(-len(self.train_loader) // self.accumulate_steps)
 
     @property
     def global_batch(self) -> int:
@@ -76,21 +66,20 @@ class Run:
         return self.train_loader.batch_size * self.accumulate_steps * distributed.world_size()
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.output_dir / "checkpoints"
+    def classes(self) -> list[str] | None:
+        """Class names of the training data; stored with the weights, so that labels keep their meaning."""
+        return self.train_loader.dataset.classes
 
     def batches(self) -> Iterator[list[Batch]]:
         """The micro-batches of each step, from the current step to the last."""
-        epoch, start = divmod(self.step, self.steps_per_epoch)
-        remaining = self.total_steps - self.step
+        remaining = self.plan.total_steps - self.step
+        epoch, start = divmod(self.step, self.plan.steps_per_epoch)
         while remaining > 0:
             group: list[Batch] = []
-            size = len(self.train_loader)
             first = start * self.accumulate_steps
             for number, batch in enumerate(self.train_loader.iter_epoch(epoch, start_batch=first), first + 1):
                 group.append(batch)
-                if len(group) == self.accumulate_steps or number == size:
+                if len(group) == self.accumulate_steps or number == len(self.train_loader):
                     yield group
                     group = []
                     remaining -= 1
@@ -98,32 +87,14 @@ class Run:
                         return
             epoch, start = epoch + 1, 0
 
-    # ---- what is due after a finished step ----
-
-    def ends_epoch(self) -> bool:
-        """True when the current step was the last of an epoch."""
-        return self.step % self.steps_per_epoch == 0
-
-    def is_last(self) -> bool:
-        """True when the training is over."""
-        return self.step >= self.total_steps
-
-    def log_due(self) -> bool:
-        return self.step % self.log_every == 0 or self.is_last()
-
-    def save_due(self) -> bool:
-        by_epoch = self.ends_epoch() and (self.step // self.steps_per_epoch) % self.save_every == 0
-        by_step = self.save_every_steps is not None and self.step % self.save_every_steps == 0
-        return by_epoch or by_step or self.is_last()
-
-    def evaluation_due(self) -> bool:
-        if not self.evaluators:
-            return False
-        if self.step == 0:
-            return self.evaluate_at_start
-        return (self.ends_epoch() and (self.step // self.steps_per_epoch) % self.evaluate_every == 0) or self.is_last()
-
-    # ---- checkpoints ----
+    @contextmanager
+    def evaluated_weights(self) -> Iterator[None]:
+        """Context in which the method has the weights that are evaluated and published: the averaged ones, if any."""
+        if self.ema is None or not self.evaluate_with_ema:
+            yield
+        else:
+            with self.ema.applied(self.method):
+                yield
 
     def save(self) -> None:
         """Write a checkpoint of the current step; the main process writes for all."""
@@ -140,10 +111,10 @@ class Run:
                 "average": self.average.state(),
                 "loss_scale": self.precision.state(),
                 "metrics_position": self.writer.position(),
-                "classes": getattr(self.train_loader.dataset, "classes", None),
+                "classes": self.classes,
             }
             checkpoint = Checkpoint(self.step, model_arrays(self.method), training, state)
-            save_checkpoint(self.checkpoints, checkpoint, self.keep_last)
+            save_checkpoint(self.output_dir / "checkpoints", checkpoint, self.keep_last)
         distributed.barrier()
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -171,6 +142,8 @@ class Run:
         """Write the method's weights (averaged ones where they are evaluated) to ``output_dir/name``."""
         if distributed.is_main():
             metadata = {"step": str(self.step), **{k: f"{v:.6g}" for k, v in figures.items()}}
+            if self.classes is not None:
+                metadata["classes"] = json.dumps(self.classes)
             write_safetensors_atomic(self.output_dir / name, model_arrays(self.method), metadata)
 
 

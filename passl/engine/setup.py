@@ -3,27 +3,30 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import paddle
+from safetensors import safe_open
 
 from passl import runtime
 from passl.data import Loader, build_loader, precheck
 from passl.methods import Method, build_method
 from passl.modeling.layers import convert_sync_batchnorm
-from passl.optim import EMA, build_optimizer, build_schedule, describe_groups
+from passl.optim import EMA, Optimizer, Schedule, freeze, param_groups, summarize
 from passl.utils import distributed
 from passl.utils.config import Config
 from passl.utils.errors import CheckpointError, ConfigError, did_you_mean
 from passl.utils.log import log_to_file, logger
-from passl.utils.registry import EVALUATORS, build
+from passl.utils.registry import EVALUATORS, OPTIMIZERS, SCHEDULES, build
 from passl.utils.seed import INIT, seed_everything
 from passl.weights import load_weights
 
 from .amp import Precision
 from .checkpoint import Checkpoint, latest_checkpoint, load_checkpoint
-from .run import Run
+from .plan import Plan
+from .run import Run, load_model_arrays
 from .writer import Writer
 
 
@@ -57,54 +60,118 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
         logger.info("%s", load_weights(method, weights))
     if cfg.distributed.sync_batchnorm:
         method = convert_sync_batchnorm(method)
-    steps_per_epoch = -(-len(train_loader) // cfg.optimizer.accumulate_steps)
-    total_steps = cfg.epochs * steps_per_epoch
-    if cfg.max_steps is not None:
-        total_steps = min(total_steps, cfg.max_steps)
-    global_batch = train_loader.batch_size * distributed.world_size() * cfg.optimizer.accumulate_steps
-    base = cfg.optimizer.base_batch_size
-    lr_scale = 1.0 if base is None else global_batch / base
-    optimizer = build_optimizer(cfg.optimizer, method, lr_scale)
-    schedule = build_schedule(
-        cfg.lr_scheduler, base=cfg.optimizer.learning_rate, scale=lr_scale, steps_per_epoch=steps_per_epoch,
-        total_steps=total_steps,
-    )  # fmt: skip
+    accumulate_steps = cfg.optimizer.accumulate_steps
+    plan = Plan(
+        epochs=cfg.epochs,
+        steps_per_epoch=-(-len(train_loader) // accumulate_steps),
+        max_steps=cfg.max_steps,
+        log_every_steps=cfg.log.every_steps,
+        save_every=cfg.checkpoint.save_every,
+        save_every_steps=cfg.checkpoint.save_every_steps,
+        evaluate_every=cfg.evaluate.every,
+        evaluate_at_start=cfg.evaluate.at_start,
+    )
+    global_batch = train_loader.batch_size * distributed.world_size() * accumulate_steps
+    base_batch = cfg.optimizer.base_batch_size
+    lr_scale = 1.0 if base_batch is None else global_batch / base_batch
     run = Run(
         output_dir=output_dir,
+        plan=plan,
         method=method,
+        optimizer=make_optimizer(cfg, method, lr_scale),
+        schedule=make_schedule(cfg, plan, lr_scale),
+        precision=Precision(cfg.amp.enabled, cfg.amp.dtype, cfg.amp.init_loss_scale),
         train_loader=train_loader,
         val_loader=val_loader,
         bank_loader=bank_loader,
         evaluators=[build(e, EVALUATORS) for e in cfg.evaluate.evaluators],
-        optimizer=optimizer,
-        schedule=schedule,
-        precision=Precision(cfg.amp.enabled, cfg.amp.dtype, cfg.amp.init_loss_scale),
         ema=EMA(method, cfg.ema.decay, cfg.ema.warmup) if cfg.ema.enabled else None,
         writer=Writer(output_dir, cfg.log.visualdl) if distributed.is_main() else None,
         seed=cfg.seed,
-        epochs=cfg.epochs,
-        total_steps=total_steps,
-        accumulate_steps=cfg.optimizer.accumulate_steps,
+        accumulate_steps=accumulate_steps,
         clip_norm=cfg.optimizer.clip_norm,
         evaluate_with_ema=cfg.ema.evaluate,
-        evaluate_every=cfg.evaluate.every,
-        evaluate_at_start=cfg.evaluate.at_start,
-        save_every=cfg.checkpoint.save_every,
-        save_every_steps=cfg.checkpoint.save_every_steps,
         keep_last=cfg.checkpoint.keep_last,
-        keep_best=cfg.checkpoint.keep_best,
         best_metric=cfg.checkpoint.metric,
         best_is_max=cfg.checkpoint.mode == "max",
-        log_every=cfg.log.every_steps,
         find_unused_parameters=cfg.distributed.find_unused_parameters,
     )
     if checkpoint is not None:
         run.restore(checkpoint)
-        logger.info("resumed from %s at step %d of %d", checkpoint.path, run.step, total_steps)
+        logger.info("resumed from %s at step %d of %d", checkpoint.path, run.step, plan.total_steps)
     elif run.writer is not None:
         run.writer.rewind(0)
     announce(run, lr_scale)
     return run
+
+
+def setup_evaluation(cfg: Config, weights: str) -> tuple[Method, list, Loader, Loader | None]:
+    """The method with its weights, the evaluators, and the loaders that they need.
+
+    Args:
+        cfg: what ``check_config`` returned.
+        weights: a weight file of any known layout, or a checkpoint folder.
+    Raises:
+        ConfigError: the config names no evaluators or no images to evaluate on.
+    """
+    start_device(cfg)
+    evaluators = [build(e, EVALUATORS) for e in cfg.evaluate.evaluators]
+    if not evaluators:
+        raise ConfigError("evaluate.evaluators is empty: add e.g. -o 'evaluate.evaluators=[{name: TopK}]'")
+    method = build_model(cfg)
+    path = Path(weights)
+    if path.is_dir():
+        checkpoint = load_checkpoint(path)
+        load_model_arrays(method, checkpoint.model, weights)
+        classes = checkpoint.state["classes"]
+    else:
+        logger.info("%s", load_weights(method, path))
+        classes = stored_classes(path)
+    val_loader = evaluation_loader(cfg, "val", classes)
+    if val_loader is None:
+        raise ConfigError("dataloader.val is missing: it says which images to evaluate on")
+    needs_bank = any(e.needs_bank for e in evaluators)
+    return method, evaluators, val_loader, evaluation_loader(cfg, "bank", classes) if needs_bank else None
+
+
+def stored_classes(path: Path) -> list[str] | None:
+    """The class names that passl wrote into a weight file, if it did."""
+    if path.suffix != ".safetensors":
+        return None
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata() or {}
+    return json.loads(metadata["classes"]) if "classes" in metadata else None
+
+
+def make_optimizer(cfg: Config, method: Method, lr_scale: float) -> Optimizer:
+    """The optimizer over the method's parameter groups; freezes what the config says first."""
+    section = cfg.optimizer
+    if section.freeze:
+        frozen = freeze(method, section.freeze)
+        logger.info("%d parameters are frozen", len(frozen))
+    groups = param_groups(method, section.weight_decay, section.layer_decay, section.no_decay)
+    logger.info("parameter groups:")
+    for row in summarize(groups):
+        logger.info(
+            "  %4d tensors %13s parameters  weight decay %-8g learning rate x %.4g",
+            row["tensors"], f"{row['parameters']:,}", row["weight_decay"], row["learning_rate"],
+        )  # fmt: skip
+    known = OPTIMIZERS.parameters(section.name)
+    arguments = {key: value for key, value in section.items() if key in known or key == "name"}
+    arguments["learning_rate"] = section.learning_rate * lr_scale
+    return build(arguments, OPTIMIZERS, parameters=groups)
+
+
+def make_schedule(cfg: Config, plan: Plan, lr_scale: float) -> Schedule:
+    """The learning rate as a function of the step."""
+    return build(
+        cfg.lr_scheduler,
+        SCHEDULES,
+        base=cfg.optimizer.learning_rate,
+        scale=lr_scale,
+        steps_per_epoch=plan.steps_per_epoch,
+        total_steps=plan.total_steps,
+    )
 
 
 def start_device(cfg: Config) -> None:
@@ -193,15 +260,14 @@ def announce(run: Run, lr_scale: float) -> None:
     """Print what is about to happen in figures: sizes, learning rate, groups, chance level."""
     trainable = sum(p.size for p in run.method.parameters() if not p.stop_gradient)
     logger.info("%s with %s trainable parameters", type(run.method).__name__, f"{trainable:,}")
+    plan, schedule = run.plan, run.schedule
     logger.info(
-        "%d steps in %d epochs of %d images, %d a step (%d a process x %d processes x %d accumulated)",
-        run.total_steps, run.epochs, len(run.train_loader.dataset), run.global_batch, run.train_loader.batch_size,
+        "%d steps in %d epochs of %d images; %d images a step (%d a process x %d processes x %d accumulated)",
+        plan.total_steps, plan.epochs, len(run.train_loader.dataset), run.global_batch, run.train_loader.batch_size,
         distributed.world_size(), run.accumulate_steps,
     )  # fmt: skip
-    peak = max(run.schedule(step) for step in range(0, run.total_steps, max(1, run.total_steps // 1000)))
+    peak = max(schedule(step) for step in range(0, plan.total_steps, max(1, plan.total_steps // 1000)))
     logger.info("learning rate: peak %.4g (scaled by %.4g for the global batch)", peak, lr_scale)
-    for line in describe_groups(run.optimizer):
-        logger.info("  %s", line)
     chance = run.method.chance_level(run.global_batch)
     if chance is not None:
         logger.info("loss at chance level: %.4f (%s)", *chance)

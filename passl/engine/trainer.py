@@ -35,13 +35,15 @@ def train(run: Run) -> str | None:
     if distributed.world_size() > 1:
         model = paddle.DataParallel(run.method, find_unused_parameters=run.find_unused_parameters)
     run.method.train()
-    if run.evaluation_due():  # before the first step, or owed since the checkpoint was written
+    if run.evaluators and run.plan.evaluation_due(
+        run.step
+    ):  # before the first step, or owed since the checkpoint was written
         run_evaluation(run)
     clock = Clock()
-    bar = progress_bar(run.total_steps, run.step, shown=distributed.is_main())
+    bar = progress_bar(run.plan.total_steps, run.step, shown=distributed.is_main())
     with StopSignal() as stop, bar:
         for batches in clock.waiting(run.batches()):
-            progress = run.step / run.total_steps
+            progress = run.step / run.plan.total_steps
             seed_everything(run.seed, STEP, run.step, distributed.rank())
             run.optimizer.set_lr(run.schedule(run.step))
 
@@ -64,11 +66,11 @@ def train(run: Run) -> str | None:
             run.average.add(figures)
             clock.images += sum(len(batch["index"]) for batch in batches) * distributed.world_size()
             bar.update()
-            if run.log_due():
+            if run.plan.log_due(run.step):
                 log_step(run, clock, bar)
-            if run.save_due() or stopping:  # before evaluating: a crash there must not cost an epoch
+            if run.plan.save_due(run.step) or stopping:  # before evaluating: a crash there must not cost an epoch
                 run.save()
-            if run.evaluation_due() and not stopping:
+            if run.evaluators and run.plan.evaluation_due(run.step) and not stopping:
                 run_evaluation(run)
                 clock.pop()
             if stopping:
@@ -104,29 +106,28 @@ def agree(figures: dict[str, float], stopping: bool) -> tuple[dict[str, float], 
 def log_step(run: Run, clock: Clock, bar) -> None:
     """One line of means since the last one: terminal, log file, metrics.jsonl, VisualDL."""
     figures, speed = run.average.pop(), clock.pop()
-    epoch = run.step / run.steps_per_epoch
+    epoch = run.plan.epoch(run.step)
     lr = run.schedule(run.step - 1)
     if run.writer is not None:
         run.writer.write("train", run.step, {"epoch": round(epoch, 4), **figures, "lr": lr, "speed": speed})
     shown = "  ".join(f"{name} {value:.4f}" for name, value in figures.items())
     speeds = f"{speed['images_per_second']:.0f} images/s  data wait {speed['data_wait_percent']:.0f}%"
-    left = (run.total_steps - run.step) * run.global_batch / max(speed["images_per_second"], 1e-9)
+    left = (run.plan.total_steps - run.step) * run.global_batch / max(speed["images_per_second"], 1e-9)
     bar.set_postfix_str(f"{shown}  {speeds}", refresh=False)
     message = "epoch %.2f/%d  step %d/%d  %s  lr %.3g  %s  eta %s"
     eta = time.strftime("%H:%M:%S", time.gmtime(left)) if left < 86400 else f"{left / 86400:.1f} days"
-    logger.info(message, epoch, run.epochs, run.step, run.total_steps, shown, lr, speeds, eta)
+    logger.info(message, epoch, run.plan.epochs, run.step, run.plan.total_steps, shown, lr, speeds, eta)
 
 
 def run_evaluation(run: Run) -> dict[str, float]:
     """Evaluate the current weights (their average where there is one), log, and keep the best."""
     sync_buffers(run.method)
-    averaged = run.ema.applied(run.method) if run.ema is not None and run.evaluate_with_ema else nullcontext()
-    with averaged:
+    with run.evaluated_weights():
         begin = time.perf_counter()
         figures = evaluate(run.method, run.evaluators, run.val_loader, run.bank_loader)
         seconds = time.perf_counter() - begin
         metric = run.best_metric
-        if run.keep_best and metric is not None:
+        if metric is not None:
             value, best = figures[metric], run.best.get(metric)
             if best is None or (value > best if run.best_is_max else value < best):
                 run.best = {metric: value, "step": run.step}
@@ -146,11 +147,10 @@ def finish(run: Run, stopped_by: str | None) -> None:
     if stopped_by:
         logger.info(
             "stopped by %s after step %d of %d; a checkpoint is saved: go on with --resume auto",
-            stopped_by, run.step, run.total_steps,
+            stopped_by, run.step, run.plan.total_steps,
         )  # fmt: skip
     else:
-        averaged = run.ema.applied(run.method) if run.ema is not None and run.evaluate_with_ema else nullcontext()
-        with averaged:
+        with run.evaluated_weights():
             run.save_weights("final.safetensors", {})
         logger.info("done: weights %s", run.output_dir / "final.safetensors")
         if run.best:
