@@ -8,6 +8,7 @@ from typing import Any
 from passl.utils.registry import BACKBONES, build
 
 from .cait import CaiT
+from .resnet import ResNet
 
 
 def build_backbone(config: dict[str, Any]):
@@ -15,4 +16,4 @@ def build_backbone(config: dict[str, Any]):
     return build(config, BACKBONES)
 
 
-__all__ = ["BACKBONES", "CaiT", "build_backbone"]
+__all__ = ["BACKBONES", "CaiT", "ResNet", "build_backbone"]

@@ -191,7 +191,7 @@ class CaiT(nn.Layer):
         Args:
             keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
         """
-        return self._run(images, [self.num_blocks - 1], keep)[0]
+        return self._run(images, [self.num_layers - 1], keep)[0]
 
     def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
         """The tokens after the blocks ``indices``, each normed: the last block's equal ``forward_features``.
@@ -203,7 +203,7 @@ class CaiT(nn.Layer):
             indices: block numbers; negative ones count from the end.
         Shape: [B, 1 + N, D] for each index, in the order asked for.
         """
-        return self._run(images, block_indices(indices, self.num_blocks))
+        return self._run(images, block_indices(indices, self.num_layers))
 
     def _run(self, images, indices, keep=None):
         """Normed tokens after each of the blocks ``indices``; runs no block beyond the last of them."""
@@ -222,25 +222,19 @@ class CaiT(nn.Layer):
         return [outputs[i] for i in indices]
 
     @property
-    def num_blocks(self) -> int:
+    def num_layers(self) -> int:
         """Blocks of both kinds."""
         return len(self.blocks) + len(self.blocks_token_only)
 
-    @property
-    def num_layers(self) -> int:
-        """The layer number of what comes last: the embeddings are 0, block i is i + 1, the norm counts to the end."""
-        return self.num_blocks + 1
-
     def layer_id(self, name: str) -> int:
-        """The layer, from 0 to ``num_layers``, that the parameter ``name`` belongs to."""
+        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the norm."""
         part, _, rest = name.partition(".")
         if part in ("cls_token", "patch_embed", "pos_embed"):
             return 0
-        if part == "blocks":
-            return int(rest.split(".")[0]) + 1
-        if part == "blocks_token_only":
-            return len(self.blocks) + int(rest.split(".")[0]) + 1
-        return self.num_layers
+        if part == "norm":
+            return self.num_layers + 1
+        block = int(rest.split(".")[0])
+        return block + 1 if part == "blocks" else len(self.blocks) + block + 1
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each backbone gives what its reference gives.  A new family is a row of CASES and, if needed, a rename rule."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+import passl
+from passl.modeling.backbones import build_backbone
+from passl.modeling.heads import ClsHead
+from passl.modeling.model import Model
+from tests.parity.golden import Golden, Rename, check_gradients, check_norms, check_outputs, fill_model
+
+
+def timm_name(name: str) -> str:
+    """Our name for an entry of a timm model: the classifier is ``head``, all else is the backbone."""
+    if name.startswith("head."):
+        return name.replace("head.", "head.fc.", 1)
+    return f"architecture.{name}"
+
+
+def resnet_name(name: str) -> str:
+    """The same for ResNets, whose classifier is ``fc``."""
+    return f"head.{name}" if name.startswith("fc.") else f"architecture.{name}"
+
+
+DEIT3_SMALL = {"embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-4, "no_embed_class": True}
+DINOV2_SMALL = {"patch_size": 14, "embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-5}
+
+
+class Case(NamedTuple):
+    """A golden and the model that must match it: a name of the catalogue, or arguments of a backbone."""
+
+    golden: str
+    model: str | dict
+    rename: Rename = timm_name
+    slow: bool = False
+
+
+CASES = [
+    Case("timm__cait_xxs24_224", "cait_xxs24_224"),
+    Case("deit__cait_XXS24_224", "cait_xxs24_224", slow=True),
+    Case("timm__cait_s24_224", "cait_s24_224", slow=True),
+    Case("timm__vit_tiny_patch16_224", "vit_tiny_patch16_224"),
+    Case("timm__vit_small_patch16_224", "vit_small_patch16_224"),
+    Case("timm__vit_base_patch32_224", "vit_base_patch32_224", slow=True),
+    Case("timm__deit_tiny_patch16_224", "deit_tiny_patch16_224"),
+    Case("timm__deit3_small_patch16_224", {"name": "ViT", **DEIT3_SMALL}),
+    Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
+    Case(
+        "timm__vit_small_patch14_reg4_dinov2__img224",
+        {"name": "ViT", **DINOV2_SMALL, "num_register_tokens": 4, "no_embed_class": True},
+    ),
+    Case("timm__resnet18", "resnet18", resnet_name),
+    Case("timm__resnet50", "resnet50", resnet_name),
+]
+
+
+def build(case: Case, num_classes: int) -> Model:
+    if isinstance(case.model, str):
+        return passl.create_model(case.model, num_classes=num_classes)
+    backbone = build_backbone(case.model)
+    return Model(backbone, ClsHead(backbone.num_features, num_classes))
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c.golden, marks=[pytest.mark.slow] if c.slow else []) for c in CASES]
+)
+def test_model_equals_its_reference(case):
+    golden = Golden(case.golden)
+    model = build(case, golden.meta["num_classes"])
+    model.eval()
+    fill_model(model, golden, case.rename)
+    check_norms(model, golden, case.rename)
+    check_outputs(model, golden)
+    if "grad_norms" in golden:
+        check_gradients(model, golden, case.rename)
