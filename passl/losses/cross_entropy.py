@@ -32,7 +32,8 @@ class CrossEntropy(nn.Layer):
     def forward(self, logits: paddle.Tensor, labels: paddle.Tensor) -> paddle.Tensor:
         if labels.ndim != 1 and labels.shape[1:] != logits.shape[1:]:
             raise ValueError(
-                f"labels must be class numbers [B] or soft targets like the logits {logits.shape}, got {labels.shape}"
+                f"labels must be class numbers [B] or soft targets like the logits {list(logits.shape)}, "
+                f"got {list(labels.shape)}"
             )
         log_probs = F.log_softmax(logits.astype("float32"), axis=-1)  # [B, K]
         if labels.ndim == 1:

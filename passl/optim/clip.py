@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import paddle
@@ -25,7 +26,7 @@ def clip_grad_norm(parameters: Iterable[paddle.Tensor], max_norm: float) -> floa
         return 0.0
     norm = float(paddle.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt())
     factor = max_norm / (norm + 1e-6)
-    if factor < 1.0:
+    if math.isfinite(norm) and factor < 1.0:
         for gradient in gradients:
             gradient.scale_(factor)
     return norm

@@ -76,7 +76,7 @@ class EMA:
         Raises:
             CheckpointError: names or shapes differ; nothing is changed then.
         """
-        expected = {**{name: tensor.shape for name, tensor in self._values.items()}, "num_updates": []}
+        expected = {**{name: list(tensor.shape) for name, tensor in self._values.items()}, "num_updates": []}
         found = {name: list(array.shape) for name, array in arrays.items()}
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         if wrong:

@@ -265,9 +265,9 @@ def load_optimizer_state(optimizer: Optimizer, model: nn.Layer, arrays: Mapping[
     problems = [f"{key} is not known to {kind} on this model" for key in arrays if key not in expected]
     problems += [f"{key} is missing" for key in expected if key not in arrays]
     problems += [
-        f"{key} has shape {list(arrays[key].shape)}, expected {tensor.shape}"
+        f"{key} has shape {list(arrays[key].shape)}, expected {list(tensor.shape)}"
         for key, tensor in expected.items()
-        if key in arrays and list(arrays[key].shape) != tensor.shape
+        if key in arrays and list(arrays[key].shape) != list(tensor.shape)
     ]
     if problems:
         shown = "\n  - ".join(problems[:10])
