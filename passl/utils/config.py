@@ -7,23 +7,14 @@ This module reads and merges; what the values may be is the business of ``schema
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from .errors import ConfigError, did_you_mean
+from .yaml_text import dump, parse
 
 MAX_BASE_LEVELS = 2
-_YAML = "tag:yaml.org,2002:"
-_NUMBERS = "tag:passl,2025:numbers"
-_NUMBER = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
-_DECIMAL = r"[-+]?[0-9]+\.[0-9]*"
-_INT = re.compile(r"[-+]?(?:[0-9][0-9_]*|0[xX][0-9a-fA-F]+|0o[0-7]+|0b[01]+)$")
-_FLOAT = re.compile(rf"(?:{_NUMBER}|{_DECIMAL}/{_DECIMAL}|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
-_TUPLE = re.compile(rf"\(\s*{_NUMBER}\s*(?:,\s*{_NUMBER}\s*)*,?\s*\)$")
 
 
 class MissingKey(ConfigError, AttributeError, KeyError):
@@ -77,7 +68,16 @@ class Config(dict):
 
     def to_yaml(self) -> str:
         """YAML text that ``get_config`` reads back to an equal config."""
-        return yaml.dump(self.to_dict(), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+        return dump(self.to_dict())
+
+    def differences(self, path: str | os.PathLike[str]) -> list[str]:
+        """``key: old -> new`` for each value in which this config differs from the file at ``path``."""
+        old, new = _leaves(get_config(path)), _leaves(self)
+        return [
+            f"{key}: {old.get(key, '(not set)')} -> {new.get(key, '(not set)')}"
+            for key in sorted(old.keys() | new.keys())
+            if (key in old, old.get(key)) != (key in new, new.get(key))
+        ]
 
     def _from(self, source: str) -> Config:
         object.__setattr__(self, "_source", source)
@@ -94,6 +94,15 @@ def _unwrap(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _unwrap(item) for key, item in value.items()}
     return [_unwrap(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _leaves(node: Any, path: str = "") -> dict[str, Any]:
+    """Values by their full key path; an empty mapping or list counts as a value."""
+    children = node.items() if isinstance(node, Mapping) else enumerate(node) if isinstance(node, list) else ()
+    leaves: dict[str, Any] = {}
+    for key, child in children:
+        leaves.update(_leaves(child, f"{path}.{key}" if path else str(key)))
+    return leaves or {path: node}
 
 
 def get_config(path: str | os.PathLike[str], overrides: Iterable[str] | None = ()) -> Config:
@@ -195,7 +204,7 @@ def _read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read as UTF-8 text: {error}", source=where) from error
-    tree = _parse(text, where)
+    tree = parse(text, where)
     if not isinstance(tree, dict):
         got = "nothing" if tree is None else f"a {type(tree).__name__} ({str(tree)[:40]!r})"
         raise ConfigError(f"a config is a mapping of sections (`model:`, `dataloader:`, ...), got {got}", source=where)
@@ -214,7 +223,7 @@ def _apply(tree: dict[str, Any], overrides: list[str]) -> tuple[list[str], list[
         try:
             if not equals or not all(keys):
                 raise ValueError("expected the form key=value with the key's full path, as in optimizer.clip_norm=1.0")
-            if _assign(tree, keys, _parse(text), path.strip()):
+            if _assign(tree, keys, parse(text), path.strip()):
                 added.append(".".join(keys))
         except ConfigError as error:
             problems += [f"-o {override}: {problem}" for problem in error.problems]
@@ -252,95 +261,3 @@ def _refuse_unknown(config: Config, problems: list[str], added: list[str]) -> No
 
     if problems or any(map(concerns, find_faults(config, build=False))):
         raise ConfigError([*problems, *find_faults(config)], source=config._source)
-
-
-# ---------------------------------------------------------------- YAML
-
-
-def _parse(text: str, where: str = "") -> Any:
-    """YAML text to plain values.  Raises ConfigError that names ``where`` and the line."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if re.match(r" *\t", line):
-            raise ConfigError(_at(where, number, "the indentation has a tab; YAML takes spaces only, replace it"))
-    try:
-        return yaml.load(text, Loader=_Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = str(error.problem or error.context)
-        if "\\t" in problem:
-            problem = "there is a tab before a value; YAML takes spaces there, replace it"
-        elif "mapping values" in problem:
-            problem = "a second ':' on this line, or wrong indentation; put a text that contains ': ' in quotes"
-        raise ConfigError(_at(where, mark.line + 1 if mark else 0, problem)) from None
-    except RecursionError:
-        raise ConfigError(_at(where, 0, "the nesting is too deep")) from None
-    except (yaml.YAMLError, ValueError, ArithmeticError) as error:
-        raise ConfigError(_at(where, 0, str(error).replace("\n", " "))) from None
-
-
-def _at(where: str, line: int, problem: str) -> str:
-    place = f"{where}:{line}" if where and line else where
-    return f"{place}: {problem}" if place else problem
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML with numbers as in YAML 1.2, and with what a config cannot mean refused.
-
-    Beyond PyYAML: ``1e-5`` is a float; dates and ``1:30`` are texts; ``1.0/255.0`` and ``(0.9, 0.999)``, which
-    PASSL's files have, are numbers; keys are texts and come once; tags other than YAML's basic ones are errors.
-    """
-
-    def compose_mapping_node(self, anchor):
-        node = super().compose_mapping_node(anchor)
-        lines: dict[str, int] = {}
-        for key, _ in node.value:
-            if key.tag == _YAML + "merge":
-                continue
-            if key.tag != _YAML + "str":
-                what = f"'{key.value}'" if isinstance(key, yaml.ScalarNode) else "a list or mapping"
-                raise yaml.MarkedYAMLError(problem=f"the key {what} is no text; quote it", problem_mark=key.start_mark)
-            if key.value in lines:
-                problem = f"the key '{key.value}' is already set in line {lines[key.value]}; remove one of them"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            lines[key.value] = key.start_mark.line + 1
-        return node
-
-    def refuse_tag(self, node):
-        problem = f"the tag {node.tag!r} is refused: a config holds texts, numbers, true/false, null, lists, mappings"
-        raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
-
-    def construct_integer(self, node):
-        text = self.construct_scalar(node).replace("_", "").lower()
-        return int(text, {"0x": 16, "0o": 8, "0b": 2}.get(text.lstrip("+-")[:2], 10))
-
-    def construct_real(self, node):
-        text = self.construct_scalar(node).lower().replace(".inf", "inf").replace(".nan", "nan")
-        over, _, under = text.partition("/")
-        return float(over) / float(under or 1)
-
-    def construct_numbers(self, node):
-        texts = self.construct_scalar(node).strip("()").split(",")
-        return [int(t) if _INT.match(t.strip()) else float(t) for t in texts if t.strip()]
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes each text that ``_Loader``, or another YAML reader, would take for something else."""
-
-    def ignore_aliases(self, data):
-        return True
-
-
-_basic = {_YAML + tag for tag in ("str", "bool", "null", "seq", "map")}
-_Loader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _basic}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in pairs if tag in _basic | {_YAML + "merge"}]
-    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_constructor(_YAML + "int", _Loader.construct_integer)
-_Loader.add_constructor(_YAML + "float", _Loader.construct_real)
-_Loader.add_constructor(_NUMBERS, _Loader.construct_numbers)
-_Loader.add_constructor(None, _Loader.refuse_tag)
-for _reader in (_Loader, _Dumper):
-    _reader.add_implicit_resolver(_YAML + "int", _INT, list("-+0123456789"))
-    _reader.add_implicit_resolver(_YAML + "float", _FLOAT, list("-+0123456789."))
-    _reader.add_implicit_resolver(_NUMBERS, _TUPLE, ["("])
