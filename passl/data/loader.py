@@ -7,7 +7,7 @@ import itertools
 import os
 import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Loader:
         on_bad_file: "fail" stops at an unreadable image; "skip" counts it in ``bad_files`` and, in training, takes
             the next readable one in its place.
         prefetch: batches that workers prepare ahead.
+        batch_transforms: what to do to a batch on the device; kept here for those who use the batches.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Loader:
         seed: int = 0,
         on_bad_file: str = "fail",
         prefetch: int = 2,
+        batch_transforms: Sequence[Callable] = (),
     ):
         if on_bad_file not in ("fail", "skip"):
             raise DataError(f"on_bad_file='{on_bad_file}', expected 'fail' or 'skip'")
@@ -55,6 +57,7 @@ class Loader:
         self.sampler = sampler
         self.num_workers = min(resolve_num_workers(num_workers), sampler.batch_size)
         self.prefetch = prefetch
+        self.batch_transforms = list(batch_transforms)
         self.bad_files: list[BadFile] = []
         self._reader = SampleReader(dataset, seed, on_bad_file, replace=sampler.keeps_batch_size)
         self._probe = SampleReader(dataset, seed, on_bad_file, replace=True)
@@ -191,11 +194,12 @@ def train_loader(
     seed: int = 0,
     on_bad_file: str = "fail",
     prefetch: int = 2,
+    batch_transforms: Sequence[Callable] = (),
 ) -> Loader:
     """Loader for this process's part of the training batches; ``batch_size`` is that of one process."""
     world, rank = distributed.world_size(), distributed.rank()
     sampler = EpochSampler(len(dataset), batch_size, world, rank, seed, shuffle, drop_last)
-    return Loader(dataset, sampler, num_workers, seed, on_bad_file, prefetch)
+    return Loader(dataset, sampler, num_workers, seed, on_bad_file, prefetch, batch_transforms)
 
 
 def eval_loader(
@@ -205,10 +209,11 @@ def eval_loader(
     seed: int = 0,
     on_bad_file: str = "fail",
     prefetch: int = 2,
+    batch_transforms: Sequence[Callable] = (),
 ) -> Loader:
     """Loader for this process's part of an evaluation: over all processes each image comes exactly once."""
     sampler = EvalSampler(len(dataset), batch_size, distributed.world_size(), distributed.rank())
-    return Loader(dataset, sampler, num_workers, seed, on_bad_file, prefetch)
+    return Loader(dataset, sampler, num_workers, seed, on_bad_file, prefetch, batch_transforms)
 
 
 def resolve_num_workers(num_workers: int | str) -> int:

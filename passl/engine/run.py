@@ -53,7 +53,8 @@ class Run:
     clip_norm: float | None = None
     evaluate_with_ema: bool = True
     keep_last: int | None = 3
-    best_metric: str | None = None  # None: no best weights are kept
+    keep_best: bool = True
+    best_metric: str | None = None  # None: the first figure
     best_is_max: bool = True
     find_unused_parameters: bool = False
     step: int = 0
@@ -63,7 +64,7 @@ class Run:
     @property
     def global_batch(self) -> int:
         """Images that one optimizer step sees, over all processes."""
-        return self.train_loader.batch_size * self.accumulate_steps * distributed.world_size()
+        return self.train_loader.sampler.batch_size * self.accumulate_steps * distributed.world_size()
 
     @property
     def classes(self) -> list[str] | None:

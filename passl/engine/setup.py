@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import paddle
 from safetensors import safe_open
 
 from passl import runtime
-from passl.data import Loader, build_loader, precheck
+from passl.data import Loader, eval_loader, precheck, train_loader
 from passl.methods import Method, build_method
 from passl.modeling.layers import convert_sync_batchnorm
 from passl.optim import EMA, Optimizer, Schedule, freeze, param_groups, summarize
@@ -19,7 +20,7 @@ from passl.utils import distributed
 from passl.utils.config import Config
 from passl.utils.errors import CheckpointError, ConfigError, did_you_mean
 from passl.utils.log import log_to_file, logger
-from passl.utils.registry import EVALUATORS, OPTIMIZERS, SCHEDULES, build
+from passl.utils.registry import BATCH_TRANSFORMS, DATASETS, EVALUATORS, OPTIMIZERS, SCHEDULES, build
 from passl.utils.seed import INIT, seed_everything
 from passl.weights import load_weights
 
@@ -49,11 +50,11 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
         log_to_file(output_dir / "log.txt")
     distributed.barrier()
 
-    train_loader = build_loader(cfg.dataloader.train, cfg.seed, training=True)
-    classes = train_loader.dataset.classes
+    loader = training_loader(cfg)
+    classes = loader.dataset.classes
     val_loader = evaluation_loader(cfg, "val", classes)
     bank_loader = evaluation_loader(cfg, "bank", classes)
-    run_precheck(cfg, train_loader, val_loader)
+    check_data(cfg, loader, val_loader)
 
     method = build_model(cfg)
     if checkpoint is None and weights is not None:
@@ -63,7 +64,7 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
     accumulate_steps = cfg.optimizer.accumulate_steps
     plan = Plan(
         epochs=cfg.epochs,
-        steps_per_epoch=-(-len(train_loader) // accumulate_steps),
+        steps_per_epoch=-(-len(loader) // accumulate_steps),
         max_steps=cfg.max_steps,
         log_every_steps=cfg.log.every_steps,
         save_every=cfg.checkpoint.save_every,
@@ -71,7 +72,7 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
         evaluate_every=cfg.evaluate.every,
         evaluate_at_start=cfg.evaluate.at_start,
     )
-    global_batch = train_loader.batch_size * distributed.world_size() * accumulate_steps
+    global_batch = loader.sampler.batch_size * distributed.world_size() * accumulate_steps
     base_batch = cfg.optimizer.base_batch_size
     lr_scale = 1.0 if base_batch is None else global_batch / base_batch
     run = Run(
@@ -81,7 +82,7 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
         optimizer=make_optimizer(cfg, method, lr_scale),
         schedule=make_schedule(cfg, plan, lr_scale),
         precision=Precision(cfg.amp.enabled, cfg.amp.dtype, cfg.amp.init_loss_scale),
-        train_loader=train_loader,
+        train_loader=loader,
         val_loader=val_loader,
         bank_loader=bank_loader,
         evaluators=[build(e, EVALUATORS) for e in cfg.evaluate.evaluators],
@@ -92,6 +93,7 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
         clip_norm=cfg.optimizer.clip_norm,
         evaluate_with_ema=cfg.ema.evaluate,
         keep_last=cfg.checkpoint.keep_last,
+        keep_best=cfg.checkpoint.keep_best,
         best_metric=cfg.checkpoint.metric,
         best_is_max=cfg.checkpoint.mode == "max",
         find_unused_parameters=cfg.distributed.find_unused_parameters,
@@ -198,20 +200,41 @@ def build_model(cfg: Config) -> Method:
     return method
 
 
+def training_loader(cfg: Config) -> Loader:
+    """The loader of ``dataloader.train``: this process's part of the global batches."""
+    section = loader_arguments(cfg.dataloader.train, cfg.seed)
+    return train_loader(build(cfg.dataloader.train.dataset, DATASETS), **section)
+
+
 def evaluation_loader(cfg: Config, split: str, classes: list[str] | None) -> Loader | None:
     """The loader of ``dataloader.val`` or ``.bank``, where the config has it; labels follow ``classes``."""
-    section = cfg.dataloader.get(split)
-    return None if section is None else build_loader(section, cfg.seed, training=False, classes=classes)
+    section = cfg.dataloader[split]
+    if section is None:
+        return None
+    config = dict(section.dataset)
+    if classes is not None and "classes" in DATASETS.parameters(config["name"]):
+        config.setdefault("classes", classes)  # the training data decides which label a class has
+    return eval_loader(build(config, DATASETS), **loader_arguments(section, cfg.seed))
 
 
-def run_precheck(cfg: Config, train_loader: Loader, val_loader: Loader | None) -> None:
+def loader_arguments(section: Config, seed: int) -> dict[str, Any]:
+    """A loader section as arguments, its batch transforms built."""
+    arguments = {key: value for key, value in section.items() if key != "dataset"}
+    arguments["batch_transforms"] = [build(t, BATCH_TRANSFORMS) for t in section.batch_transforms]
+    return {**arguments, "seed": seed}
+
+
+def check_data(cfg: Config, train: Loader, val: Loader | None) -> None:
     """Look at the data before the first step; the main process reports for all."""
-    num_classes = cfg.model.get("head", {}).get("num_classes")
-    img_size = cfg.model.architecture.get("img_size")
     if distributed.is_main():
-        for name, loader in (("train", train_loader), ("val", val_loader)):
-            if loader is not None:
-                logger.info("%s data: %s", name, precheck(loader.dataset, num_classes, img_size))
+        num_classes = cfg.model.get("head", {}).get("num_classes")
+        img_size = cfg.model.architecture.get("img_size")
+        bad = cfg.dataloader.train.on_bad_file
+        logger.info("train: %s", precheck(train.dataset, num_classes, img_size, on_bad_file=bad))
+        if val is not None:
+            known, bad = train.dataset.classes, cfg.dataloader.val.on_bad_file
+            name = "dataloader.val.dataset"
+            logger.info("val: %s", precheck(val.dataset, num_classes, img_size, known, on_bad_file=bad, name=name))
     distributed.barrier()
 
 
@@ -263,8 +286,8 @@ def announce(run: Run, lr_scale: float) -> None:
     plan, schedule = run.plan, run.schedule
     logger.info(
         "%d steps in %d epochs of %d images; %d images a step (%d a process x %d processes x %d accumulated)",
-        plan.total_steps, plan.epochs, len(run.train_loader.dataset), run.global_batch, run.train_loader.batch_size,
-        distributed.world_size(), run.accumulate_steps,
+        plan.total_steps, plan.epochs, len(run.train_loader.dataset), run.global_batch,
+        run.train_loader.sampler.batch_size, distributed.world_size(), run.accumulate_steps,
     )  # fmt: skip
     peak = max(schedule(step) for step in range(0, plan.total_steps, max(1, plan.total_steps // 1000)))
     logger.info("learning rate: peak %.4g (scaled by %.4g for the global batch)", peak, lr_scale)

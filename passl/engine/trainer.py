@@ -11,7 +11,7 @@ import paddle
 
 from passl.optim import clip_grad_norm
 from passl.utils import distributed
-from passl.utils.errors import TrainingError
+from passl.utils.errors import ConfigError, TrainingError
 from passl.utils.log import logger
 from passl.utils.seed import STEP, seed_everything
 from passl.visualize.curves import draw_curves
@@ -126,18 +126,25 @@ def run_evaluation(run: Run) -> dict[str, float]:
         begin = time.perf_counter()
         figures = evaluate(run.method, run.evaluators, run.val_loader, run.bank_loader)
         seconds = time.perf_counter() - begin
-        metric = run.best_metric
-        if metric is not None:
-            value, best = figures[metric], run.best.get(metric)
-            if best is None or (value > best if run.best_is_max else value < best):
-                run.best = {metric: value, "step": run.step}
-                run.save_weights("best.safetensors", figures)
+        if run.keep_best:
+            keep_best(run, figures)
     shown = "  ".join(f"{name} {value:.2f}" for name, value in figures.items())
     logger.info("evaluation at step %d: %s  (%.1f s)", run.step, shown, seconds)
     if run.writer is not None:
         run.writer.write("eval", run.step, {**figures, "speed": {"seconds": seconds}})
     run.method.train()
     return figures
+
+
+def keep_best(run: Run, figures: dict[str, float]) -> None:
+    """Write ``best.safetensors`` when the chosen figure is the best so far."""
+    metric = run.best_metric or next(iter(figures))
+    if metric not in figures:
+        raise ConfigError(f"checkpoint.metric: no evaluator measures '{metric}', they give {', '.join(figures)}")
+    value, best = figures[metric], run.best.get(metric)
+    if best is None or (value > best if run.best_is_max else value < best):
+        run.best = {metric: value, "step": run.step}
+        run.save_weights("best.safetensors", figures)
 
 
 def finish(run: Run, stopped_by: str | None) -> None:
