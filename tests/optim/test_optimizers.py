@@ -202,26 +202,29 @@ def test_gradients_are_gone_after_clear_grad():
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_the_grad_scaler_unscales_the_gradients_and_can_skip_a_step(monkeypatch):
-    # The scaler switches itself off on a CPU, and Paddle's CPU kernel never reports an overflow.
-    place = SimpleNamespace(is_gpu_place=lambda: True)
+def test_the_grad_scaler_unscales_the_gradients_and_skips_an_overflow(monkeypatch):
+    place = SimpleNamespace(is_gpu_place=lambda: True)  # the scaler switches itself off on a CPU
     monkeypatch.setattr("paddle.amp.grad_scaler._dygraph_tracer", lambda: SimpleNamespace(_expected_place=place))
+    scaler = paddle.amp.GradScaler(init_loss_scaling=4.0, use_dynamic_loss_scaling=False)
     model, batches = model_and_data()
     optimizer = make("AdamW", model)
-    scaler = paddle.amp.GradScaler(init_loss_scaling=4.0)
     loss = model(batches[0]).square().mean()
     loss.backward(retain_graph=True)
-    plain, before = model[0].weight.grad.numpy(), model[0].weight.numpy()
+    plain = model[0].weight.grad.numpy()
     optimizer.clear_grad()
     scaler.scale(loss).backward()
+    np.testing.assert_allclose(model[0].weight.grad.numpy(), 4 * plain, rtol=1e-6)
     scaler.unscale_(optimizer)
     np.testing.assert_allclose(model[0].weight.grad.numpy(), plain, rtol=1e-6)
-    scaler._found_inf = paddle.to_tensor([True])
+    start = model[0].weight.numpy()
     scaler.step(optimizer)
     scaler.update()
-    assert np.array_equal(model[0].weight.numpy(), before)
+    before = model[0].weight.numpy()
+    assert not np.array_equal(before, start)
+    optimizer.clear_grad()
+    scaler.scale(model(batches[1]).sum() * float("inf")).backward()
     scaler.step(optimizer)
-    assert not np.array_equal(model[0].weight.numpy(), before)
+    assert np.array_equal(model[0].weight.numpy(), before)
 
 
 def test_unusable_parameters_are_refused():
