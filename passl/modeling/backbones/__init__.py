@@ -9,6 +9,7 @@ from passl.utils.registry import BACKBONES, build
 
 from .cait import CaiT
 from .resnet import ResNet
+from .vit import ViT
 
 
 def build_backbone(config: dict[str, Any]):
@@ -16,4 +17,4 @@ def build_backbone(config: dict[str, Any]):
     return build(config, BACKBONES)
 
 
-__all__ = ["BACKBONES", "CaiT", "ResNet", "build_backbone"]
+__all__ = ["BACKBONES", "CaiT", "ResNet", "ViT", "build_backbone"]

@@ -4,9 +4,9 @@
 from .attention import Attention
 from .block import Block
 from .drop import DropPath, linear_drop_path
-from .mlp import Mlp
+from .mlp import Mlp, QuickGELU
 from .norm import LayerScale, SyncBatchNorm, convert_sync_batchnorm
-from .patch_embed import PatchEmbed, check_image_size, pair
+from .patch_embed import PatchEmbed, check_image_size, pair, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
 
 __all__ = [
@@ -16,11 +16,13 @@ __all__ = [
     "LayerScale",
     "Mlp",
     "PatchEmbed",
+    "QuickGELU",
     "SyncBatchNorm",
     "check_image_size",
     "convert_sync_batchnorm",
     "linear_drop_path",
     "pair",
     "resize_pos_embed",
+    "select_tokens",
     "sincos_2d",
 ]

@@ -4,7 +4,15 @@
 from __future__ import annotations
 
 import paddle
+import paddle.nn.functional as F
 from paddle import nn
+
+
+class QuickGELU(nn.Layer):
+    """x * sigmoid(1.702 x), the approximation of GELU in OpenAI's CLIP."""
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        return x * F.sigmoid(1.702 * x)
 
 
 class Mlp(nn.Layer):

@@ -25,12 +25,15 @@ class PatchEmbed(nn.Layer):
         patch_size: side of a patch in pixels, one number or a pair.
         in_chans: input channels.
         embed_dim: token width.
+        bias: whether the projection has a bias.
+        any_size: accept images of any size that the patch size divides, instead of ``img_size`` only.
     Shape: [B, C, H, W] -> [B, N, embed_dim] with N = (H / p) * (W / p), row by row.
     """
 
-    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, bias=True):
+    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, bias=True, any_size=False):
         super().__init__()
         self.img_size, self.patch_size = pair(img_size), pair(patch_size)
+        self.any_size = any_size
         if any(s % p for s, p in zip(self.img_size, self.patch_size)):
             raise ValueError(f"img_size {self.img_size} must be divisible by patch_size {self.patch_size}")
         self.grid_size = (self.img_size[0] // self.patch_size[0], self.img_size[1] // self.patch_size[1])
@@ -40,8 +43,25 @@ class PatchEmbed(nn.Layer):
         )
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        check_image_size(images, self.img_size)
+        if not self.any_size:
+            check_image_size(images, self.img_size)
         return self.proj(images).flatten(2).transpose([0, 2, 1])  # [B, N, D]
+
+    def grid_of(self, images: paddle.Tensor) -> tuple[int, int]:
+        """Rows and columns of patches in ``images``."""
+        if not self.any_size:
+            return self.grid_size
+        height, width = images.shape[-2:]
+        if height % self.patch_size[0] or width % self.patch_size[1]:
+            raise ValueError(f"images of {height}x{width} pixels cannot be cut into patches of {self.patch_size}")
+        return height // self.patch_size[0], width // self.patch_size[1]
+
+
+def select_tokens(x: paddle.Tensor, keep: paddle.Tensor) -> paddle.Tensor:
+    """Rows ``keep`` [B, M] (int64 token indices) of ``x`` [B, N, D], as [B, M, D]."""
+    num_tokens, dim = x.shape[1:]
+    first = paddle.arange(keep.shape[0], dtype=keep.dtype).unsqueeze(1) * num_tokens
+    return paddle.gather(x.reshape([-1, dim]), (keep + first).flatten()).reshape([-1, keep.shape[1], dim])
 
 
 def check_image_size(images: paddle.Tensor, expected: tuple[int, int]) -> None:

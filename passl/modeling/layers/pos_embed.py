@@ -40,7 +40,8 @@ def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=T
         antialias: timm's choice; MAE, DeiT and BEiT resize without.
     Shape: [1, P + N', D].
     """
-    table = paddle.to_tensor(table).astype("float32")
+    if not isinstance(table, paddle.Tensor):
+        table = paddle.to_tensor(table, dtype="float32")
     if tuple(old_grid) == tuple(new_grid):
         return table
     prefix, grid = table[:, :num_prefix_tokens], table[:, num_prefix_tokens:]

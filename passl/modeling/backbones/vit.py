@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ViT, the plain transformer on image patches; with its options also DeiT, DeiT III, DINOv2 and CLIP's image tower.
+
+Paper: An Image is Worth 16x16 Words, ICLR 2021, https://arxiv.org/abs/2010.11929
+DeiT: Training data-efficient image transformers, ICML 2021, https://arxiv.org/abs/2012.12877
+Register tokens: Vision Transformers Need Registers, ICLR 2024, https://arxiv.org/abs/2309.16588
+
+State names are timm's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+from paddle import nn
+from paddle.nn.initializer import Normal
+
+from passl.modeling.layers import (
+    Block,
+    PatchEmbed,
+    QuickGELU,
+    linear_drop_path,
+    resize_pos_embed,
+    select_tokens,
+    sincos_2d,
+)
+from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
+from passl.modeling.layers.intermediates import block_indices
+from passl.utils.registry import BACKBONES
+
+ACTIVATIONS = {"gelu": nn.GELU, "quick_gelu": QuickGELU}
+
+
+@BACKBONES.register()
+class ViT(nn.Layer):
+    """Vision Transformer: patch tokens, optional class and register tokens, pre-norm blocks, one pooled vector.
+
+    Args:
+        img_size: height and width in pixels, one number or a pair.
+        patch_size: side of a patch in pixels.
+        in_chans: input channels.
+        embed_dim: token width D.
+        depth: number of blocks.
+        num_heads: heads of every block.
+        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
+        qkv_bias: bias of the q, k, v projections.
+        class_token: whether a learned token stands before the patches.
+        num_register_tokens: learned tokens between the class token and the patches that no output uses.
+        pos_embed: "learned" positions, or MAE's fixed "sincos" table, which is a buffer.
+        no_embed_class: positions for patches only (DeiT III, DINOv2 with registers), not for the prefix tokens.
+        pre_norm: LayerNorm before the blocks and no bias in the patch embedding (CLIP).
+        init_values: initial LayerScale factor (DeiT III, DINOv2); None leaves LayerScale out.
+        global_pool: "token" returns the class token after the final norm; "avg" the mean of the patches, then its norm.
+        drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
+        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_path_rate: stochastic depth in [0, 1) of the last block; the others follow ``drop_path_rule``.
+        drop_path_rule: "linear" from 0 in the first block, or "constant" (DeiT III).
+        epsilon: of the LayerNorms.
+        act: "gelu" (exact) or "quick_gelu" (OpenAI's CLIP).
+        use_mask_token: learn a token that stands for masked patches (SimMIM, BEiT, iBOT).
+        dynamic_img_size: accept other image sizes and resize the learned positions to them (DINO's local crops).
+    Shape: images [B, C, H, W] -> [B, embed_dim].
+    """
+
+    def __init__(
+        self,
+        img_size=224,
+        patch_size=16,
+        in_chans=3,
+        embed_dim=768,
+        depth=12,
+        num_heads=12,
+        mlp_ratio=4.0,
+        qkv_bias=True,
+        class_token=True,
+        num_register_tokens=0,
+        pos_embed="learned",
+        no_embed_class=False,
+        pre_norm=False,
+        init_values=None,
+        global_pool="token",
+        drop_rate=0.0,
+        attn_drop_rate=0.0,
+        drop_path_rate=0.0,
+        drop_path_rule="linear",
+        epsilon=1e-6,
+        act="gelu",
+        use_mask_token=False,
+        dynamic_img_size=False,
+    ):
+        super().__init__()
+        _check_choice("pos_embed", pos_embed, ("learned", "sincos"))
+        _check_choice("global_pool", global_pool, ("token", "avg"))
+        _check_choice("drop_path_rule", drop_path_rule, ("linear", "constant"))
+        _check_choice("act", act, tuple(ACTIVATIONS))
+        if global_pool == "token" and not class_token:
+            raise ValueError("global_pool 'token' needs class_token=True; without a class token use global_pool='avg'")
+        self.num_features = embed_dim
+        self.num_prefix_tokens = int(class_token) + num_register_tokens
+        self.global_pool = global_pool
+        self.no_embed_class = no_embed_class
+        self.patch_embed = PatchEmbed(
+            img_size, patch_size, in_chans, embed_dim, bias=not pre_norm, any_size=dynamic_img_size
+        )
+        self.cls_token = self.create_parameter([1, 1, embed_dim]) if class_token else None
+        self.reg_token = self.create_parameter([1, num_register_tokens, embed_dim]) if num_register_tokens else None
+        self.mask_token = self.create_parameter([1, 1, embed_dim]) if use_mask_token else None
+        num_prefix_positions = 0 if no_embed_class else self.num_prefix_tokens
+        if pos_embed == "learned":
+            num_positions = num_prefix_positions + self.patch_embed.num_patches
+            self.pos_embed = self.create_parameter([1, num_positions, embed_dim])
+        else:
+            table = sincos_2d(embed_dim, self.patch_embed.grid_size)
+            table = np.concatenate([np.zeros([num_prefix_positions, embed_dim], "float32"), table])
+            self.register_buffer("pos_embed", paddle.to_tensor(table).unsqueeze(0))
+        self.pos_drop = nn.Dropout(drop_rate)
+        self.norm_pre = nn.LayerNorm(embed_dim, epsilon=epsilon) if pre_norm else nn.Identity()
+        rates = linear_drop_path(drop_path_rate, depth) if drop_path_rule == "linear" else [drop_path_rate] * depth
+        self.blocks = nn.LayerList(
+            [
+                Block(
+                    embed_dim,
+                    num_heads,
+                    mlp_ratio,
+                    qkv_bias,
+                    drop_rate,
+                    attn_drop_rate,
+                    rate,
+                    init_values,
+                    epsilon,
+                    ACTIVATIONS[act],
+                )
+                for rate in rates
+            ]
+        )
+        norm = nn.LayerNorm(embed_dim, epsilon=epsilon)
+        self.norm, self.fc_norm = (norm, nn.Identity()) if global_pool == "token" else (nn.Identity(), norm)
+        self._init_weights()
+
+    def _init_weights(self):
+        self.apply(init_vit)
+        init_torch_conv(self.patch_embed.proj)
+        if not self.pos_embed.stop_gradient:
+            trunc_normal_(self.pos_embed)
+        for token in (self.cls_token, self.reg_token):
+            if token is not None:
+                Normal(std=1e-6)(token)
+        if self.mask_token is not None:
+            trunc_normal_(self.mask_token)
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        """The pooled, normed features [B, D]."""
+        tokens = self.forward_features(images)
+        pooled = tokens[:, 0] if self.global_pool == "token" else tokens[:, self.num_prefix_tokens :].mean(1)
+        return self.fc_norm(pooled)
+
+    def forward_features(
+        self, images: paddle.Tensor, keep: paddle.Tensor | None = None, mask: paddle.Tensor | None = None
+    ) -> paddle.Tensor:
+        """All tokens after the last block [B, P + N, D], class token first, then registers; normed unless pooling "avg".
+
+        Args:
+            keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
+            mask: [B, N] bool, true for the patches that the mask token replaces.
+        """
+        x = self._embed(images, keep, mask)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
+        """The patches after the blocks ``indices`` as maps; blocks after the largest index are not run.
+
+        Each is normed by ``norm``, which is the identity when pooling "avg", as in timm.
+
+        Args:
+            indices: block numbers; negative ones count from the end.
+        Shape: [B, D, h, w] for each index, in the order asked for.
+        """
+        indices = block_indices(indices, self.num_layers)
+        grid = self.patch_embed.grid_of(images)
+        x = self._embed(images)
+        maps = {}
+        for i, block in enumerate(self.blocks[: max(indices) + 1]):
+            x = block(x)
+            if i in indices:
+                patches = self.norm(x)[:, self.num_prefix_tokens :]
+                maps[i] = patches.transpose([0, 2, 1]).reshape([-1, self.num_features, *grid])
+        return [maps[i] for i in indices]
+
+    def _embed(self, images, keep=None, mask=None):
+        """Tokens that enter the first block, [B, P + N, D]."""
+        if mask is not None and self.mask_token is None:
+            raise ValueError("forward_features(mask=...) needs a mask token: build the model with use_mask_token=True")
+        x = self.patch_embed(images)  # [B, N, D]
+        if mask is not None:
+            x = paddle.where(mask.unsqueeze(-1), self.mask_token.astype(x.dtype), x)
+        num_prefix_positions = 0 if self.no_embed_class else self.num_prefix_tokens
+        positions = resize_pos_embed(
+            self.pos_embed, self.patch_embed.grid_size, self.patch_embed.grid_of(images), num_prefix_positions
+        )
+        x = x + positions[:, num_prefix_positions:]
+        if keep is not None:
+            x = select_tokens(x, keep)  # [B, M, D]
+        prefix = [token for token in (self.cls_token, self.reg_token) if token is not None]
+        if prefix:
+            prefix = paddle.concat(prefix, axis=1)  # [1, P, D]
+            if not self.no_embed_class:
+                prefix = prefix + positions[:, :num_prefix_positions]
+            x = paddle.concat([prefix.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)  # [B, P + N, D]
+        return self.norm_pre(self.pos_drop(x))
+
+    @property
+    def num_layers(self) -> int:
+        """Number of blocks."""
+        return len(self.blocks)
+
+    def layer_id(self, name: str) -> int:
+        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the last norm."""
+        part, _, rest = name.partition(".")
+        if part == "blocks":
+            return int(rest.split(".")[0]) + 1
+        return self.num_layers + 1 if part in ("norm", "fc_norm") else 0
+
+    def no_weight_decay(self) -> set[str]:
+        """Names that get no weight decay although they have more than one axis."""
+        names = {"pos_embed", "cls_token", "reg_token", "mask_token"}
+        return {name for name, _ in self.named_parameters() if name in names}
+
+
+def _check_choice(key, value, known):
+    if value not in known:
+        raise ValueError(f"{key} must be one of {', '.join(map(repr, known))}, got {value!r}")

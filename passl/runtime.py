@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU threads, memory and math library, chosen before Paddle's first product.
+
+``import passl`` calls :func:`configure`.  It sets only what the user left unset, and
+``PASSL_RUNTIME=off`` keeps it from doing anything.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+_state: dict[str, str] = {}
+
+
+def configure(threads: int | str = "auto", log: Callable[[str], None] | None = None) -> dict[str, str]:
+    """Choose the CPU settings; the second call only changes the threads, and only when a number is given.
+
+    Args:
+        threads: threads of a product; "auto" is one for each physical core that this process may use.
+        log: told in one line what was chosen.
+    Returns:
+        What was chosen, setting -> value; empty when switched off.
+    """
+    if os.environ.get("PASSL_RUNTIME", "").lower() in ("off", "0", "false"):
+        return {}
+    if not _state:
+        _state.update(_choose_math_library())
+        _state.update(_keep_freed_memory())
+    if threads != "auto" or "threads" not in _state:
+        _state.update(_set_threads(threads))
+    if log is not None and _state:
+        log("runtime: " + ", ".join(f"{key} {value}" for key, value in _state.items()))
+    return dict(_state)
+
+
+def compile(model):
+    """``paddle.jit.to_static(model)``; a model that cannot be traced is returned as it is, with a warning."""
+    import paddle
+
+    try:
+        return paddle.jit.to_static(model, full_graph=True)
+    except Exception as error:
+        warnings.warn(f"runtime.to_static: {type(model).__name__} stays eager: {error}", stacklevel=2)
+        return model
+
+
+def _set_threads(threads: int | str) -> dict[str, str]:
+    """Set the number of OpenMP threads, which Paddle otherwise puts to 1 when it is imported."""
+    if threads == "auto":
+        if _user_chose_threads():
+            return {"threads": os.environ["OMP_NUM_THREADS"]}
+        count = max(1, physical_cores() // max(1, int(os.environ.get("PADDLE_LOCAL_SIZE", "1"))))
+    else:
+        count = int(threads)
+    if "paddle" in sys.modules:
+        sys.modules["paddle"].base.core.set_num_threads(count)
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    return {"threads": str(count)}
+
+
+def _user_chose_threads() -> bool:
+    """Whether OMP_NUM_THREADS comes from the user and not from Paddle, which writes 1 when it is imported."""
+    value = os.environ.get("OMP_NUM_THREADS")
+    if value is None or "paddle" not in sys.modules or value != "1":
+        return value is not None
+    at_start = Path("/proc/self/environ")
+    return at_start.exists() and b"OMP_NUM_THREADS=" in at_start.read_bytes()
+
+
+def physical_cores() -> int:
+    """Physical cores this process may use: by its affinity, hyper-threads counted once, and a container's quota."""
+    if not hasattr(os, "sched_getaffinity"):
+        return max(1, os.cpu_count() or 1)
+    allowed = os.sched_getaffinity(0)
+    cores = {_core_of(cpu) for cpu in allowed}
+    return max(1, min(len(cores), _container_quota()))
+
+
+def _core_of(cpu: int) -> str:
+    """A key that is equal for hyper-threads of one core."""
+    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return siblings.read_text().strip() if siblings.exists() else str(cpu)
+
+
+def _container_quota() -> int:
+    """CPUs that the control group grants (``docker run --cpus``), rounded up."""
+    limit = Path("/sys/fs/cgroup/cpu.max")
+    quota, period = limit.read_text().split() if limit.exists() else ("max", "0")
+    return sys.maxsize if quota == "max" else math.ceil(int(quota) / int(period))
+
+
+def _choose_math_library() -> dict[str, str]:
+    """On AMD, keep the bundled mklml from its slow generic path; other vendors are left alone."""
+    vendor, flags = _cpu()
+    if vendor != "AuthenticAMD" or "MKL_DEBUG_CPU_TYPE" in os.environ or "avx2" not in flags:
+        return {}
+    os.environ["MKL_DEBUG_CPU_TYPE"] = "7" if "avx512f" in flags else "5"
+    return {"MKL_DEBUG_CPU_TYPE": os.environ["MKL_DEBUG_CPU_TYPE"]}
+
+
+def _cpu() -> tuple[str, set[str]]:
+    """Vendor and feature flags of the first CPU, as Linux tells them; elsewhere empty."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    facts = dict(reversed([tuple(map(str.strip, line.split(":", 1))) for line in lines if ":" in line]))
+    return facts.get("vendor_id", ""), set(facts.get("flags", "").split())
+
+
+def _keep_freed_memory() -> dict[str, str]:
+    """Have glibc reuse large blocks instead of returning them to the kernel, which clears every page anew."""
+    if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
+        return {}
+    trim_threshold, top_pad, mmap_max = -1, -2, -4  # glibc's malloc.h
+    mallopt = ctypes.CDLL(None).mallopt
+    done = mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1) and mallopt(top_pad, 64 << 20)
+    return {"malloc": "keeps freed memory"} if done else {}
