@@ -13,7 +13,7 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed
+from passl.modeling.layers import DropPath, Mlp, PatchEmbed, select_tokens
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
@@ -191,35 +191,35 @@ class CaiT(nn.Layer):
         Args:
             keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
         """
-        return self._run(images, [self.num_layers - 1], keep)[0]
+        x = self._embed(images, keep)
+        for block in self.blocks:
+            x = block(x)
+        cls_token = self.cls_token.expand([x.shape[0], -1, -1])
+        for block in self.blocks_token_only:
+            cls_token = block(cls_token, x)
+        return self.norm(paddle.concat([cls_token, x], axis=1))
 
     def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The tokens after the blocks ``indices``, each normed: the last block's equal ``forward_features``.
-
-        Blocks are counted through both kinds, self-attention first; before the first class-attention
-        block the class token is the learned embedding.  Blocks after the largest index are not run.
+        """The normed patches after the self-attention blocks ``indices`` as maps; later blocks are not run.
 
         Args:
             indices: block numbers; negative ones count from the end.
-        Shape: [B, 1 + N, D] for each index, in the order asked for.
+        Shape: [B, D, h, w] for each index, in the order asked for.
         """
-        return self._run(images, block_indices(indices, self.num_layers))
-
-    def _run(self, images, indices, keep=None):
-        """Normed tokens after each of the blocks ``indices``; runs no block beyond the last of them."""
-        x = self.pos_drop(self.patch_embed(images) + self.pos_embed)  # [B, N, D]
-        if keep is not None:
-            x = x.take_along_axis(keep.unsqueeze(-1), axis=1)  # [B, M, D]
-        cls_token = self.cls_token.expand([x.shape[0], -1, -1])
-        outputs = {}
-        for i, block in enumerate([*self.blocks, *self.blocks_token_only][: max(indices) + 1]):
-            if i < len(self.blocks):
-                x = block(x)
-            else:
-                cls_token = block(cls_token, x)
+        indices = block_indices(indices, len(self.blocks))
+        x = self._embed(images)
+        maps = {}
+        for i, block in enumerate(self.blocks[: max(indices) + 1]):
+            x = block(x)
             if i in indices:
-                outputs[i] = self.norm(paddle.concat([cls_token, x], axis=1))
-        return [outputs[i] for i in indices]
+                patches = self.norm(x).transpose([0, 2, 1])  # [B, D, N]
+                maps[i] = patches.reshape([-1, self.num_features, *self.patch_embed.grid_size])
+        return [maps[i] for i in indices]
+
+    def _embed(self, images, keep=None):
+        """Patch tokens that enter the first block, [B, N, D]."""
+        x = self.pos_drop(self.patch_embed(images) + self.pos_embed)
+        return x if keep is None else select_tokens(x, keep)
 
     @property
     def num_layers(self) -> int:

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every registered backbone promises.  A new backbone adds its smallest arguments to TINY."""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+import paddle.nn.functional as F
+import pytest
+
+from passl.modeling.backbones import BACKBONES, build_backbone
+
+TINY = {
+    "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
+    "ResNet": {"depth": 18, "width": 8, "stem": "cifar"},
+    "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
+}
+TOKEN_BACKBONES = ["CaiT", "ViT"]
+SIDE = 32
+
+every_backbone = pytest.mark.parametrize("name", list(TINY))
+every_token_backbone = pytest.mark.parametrize("name", TOKEN_BACKBONES)
+
+
+def build(name: str, **arguments):
+    paddle.seed(0)
+    return build_backbone({"name": name, **TINY[name], **arguments})
+
+
+def images(batch: int = 2, height: int = SIDE, width: int = SIDE) -> paddle.Tensor:
+    return paddle.to_tensor(np.random.RandomState(1).standard_normal((batch, 3, height, width)).astype("float32"))
+
+
+def trainable(model) -> dict[str, paddle.Tensor]:
+    return {name: p for name, p in model.named_parameters() if not p.stop_gradient}
+
+
+def difference(a: paddle.Tensor, b: paddle.Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+def test_every_registered_backbone_is_tested_here():
+    assert set(TINY) == set(BACKBONES)
+
+
+@every_backbone
+def test_forward_gives_pooled_features_of_the_promised_width(name):
+    model = build(name)
+    assert model(images()).shape == [2, model.num_features]
+
+
+@every_backbone
+def test_forward_features_gives_tokens_or_a_map(name):
+    model = build(name)
+    features = model.forward_features(images())
+    if hasattr(model, "num_prefix_tokens"):
+        assert features.shape == [2, model.num_prefix_tokens + model.patch_embed.num_patches, model.num_features]
+    else:
+        assert features.ndim == 4
+        assert features.shape[:2] == [2, model.num_features]
+
+
+@every_backbone
+def test_the_last_intermediate_is_forward_features_as_a_map(name):
+    model = build(name)
+    model.eval()
+    first, last, again = model.forward_intermediates(images(), [0, -1, 0])
+    features = model.forward_features(images())
+    if hasattr(model, "num_prefix_tokens"):
+        assert first.shape == last.shape
+        last = last.flatten(2).transpose([0, 2, 1])
+        features = features[:, model.num_prefix_tokens :]
+    assert difference(last, features) < 1e-6
+    assert difference(first, again) == 0
+
+
+@every_backbone
+def test_blocks_after_the_last_asked_for_are_not_run(name):
+    model = build(name)
+    model.forward_intermediates(images(), [0])[0].sum().backward()
+    used = {model.layer_id(n) for n, p in trainable(model).items() if p.grad is not None}
+    assert 1 in used
+    assert model.num_layers not in used
+
+
+@every_backbone
+def test_an_index_beyond_the_blocks_is_refused(name):
+    with pytest.raises(ValueError, match="indices"):
+        build(name).forward_intermediates(images(), [99])
+
+
+@every_backbone
+def test_layer_ids_number_embeddings_blocks_and_norm(name):
+    model = build(name)
+    ids = {model.layer_id(n) for n in trainable(model)}
+    assert ids >= set(range(model.num_layers + 1))
+    assert ids <= set(range(model.num_layers + 2))
+
+
+@every_backbone
+def test_names_without_weight_decay_exist(name):
+    model = build(name)
+    assert model.no_weight_decay() <= set(trainable(model))
+
+
+@every_backbone
+def test_every_parameter_gets_a_gradient(name):
+    model = build(name)
+    features = model(images())
+    (features * paddle.randn(features.shape)).sum().backward()
+    assert [n for n, p in trainable(model).items() if p.grad is None] == []
+
+
+@every_backbone
+def test_the_same_seed_gives_the_same_weights(name):
+    first, second = build(name).state_dict(), build(name).state_dict()
+    assert list(first) == list(second)
+    assert all(bool((first[n] == second[n]).all()) for n in first)
+
+
+@every_backbone
+def test_evaluation_does_not_depend_on_the_rest_of_the_batch(name):
+    model = build(name)
+    model.eval()
+    assert difference(model(images(3))[:1], model(images(3)[:1])) < 1e-5
+
+
+@every_backbone
+def test_a_few_steps_fit_a_few_images(name):
+    model = build(name)
+    head = paddle.nn.Linear(model.num_features, 4)
+    optimizer = paddle.optimizer.AdamW(1e-2, parameters=[*trainable(model).values(), *head.parameters()])
+    x, labels = images(8), paddle.to_tensor([0, 1, 2, 3] * 2)
+    losses = []
+    for _ in range(8):
+        loss = F.cross_entropy(head(model(x)), labels)
+        loss.backward()
+        optimizer.step()
+        optimizer.clear_grad()
+        losses.append(float(loss))
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@every_backbone
+def test_the_static_graph_gives_the_same_features(name):
+    model = build(name)
+    model.eval()
+    expected = model(images())
+    assert difference(paddle.jit.to_static(model)(images()), expected) < 1e-5
+
+
+@every_token_backbone
+def test_kept_patches_carry_their_own_positions(name):
+    model = build(name)
+    model.eval()
+    num_prefix, num_patches = model.num_prefix_tokens, model.patch_embed.num_patches
+    order = np.random.RandomState(0).permutation(num_patches)
+    tokens = model.forward_features(images())
+    shuffled = model.forward_features(images(), keep=paddle.to_tensor(np.stack([order] * 2)))
+    assert difference(shuffled[:, :num_prefix], tokens[:, :num_prefix]) < 1e-5
+    assert difference(shuffled[:, num_prefix:], tokens[:, num_prefix:].index_select(paddle.to_tensor(order), 1)) < 1e-5
+
+
+@every_token_backbone
+def test_patches_that_are_not_kept_have_no_influence(name):
+    model = build(name)
+    model.eval()
+    keep = paddle.to_tensor([[0, 1, 2]])  # of the first row of patches; those below are changed
+    x = images(1)
+    changed = x.clone()
+    changed[:, :, SIDE // 2 :] = 0.0
+    tokens = model.forward_features(x, keep=keep)
+    assert tokens.shape[1] == model.num_prefix_tokens + 3
+    assert difference(tokens, model.forward_features(changed, keep=keep)) == 0
+
+
+@every_token_backbone
+def test_images_need_not_be_square(name):
+    model = build(name, img_size=(32, 16))
+    assert model(images(2, 32, 16)).shape == [2, model.num_features]
+
+
+@every_token_backbone
+def test_a_wrong_image_size_is_explained(name):
+    with pytest.raises(ValueError, match="img_size=64"):
+        build(name)(images(2, 64, 64))
+
+
+@every_token_backbone
+def test_a_size_that_patches_do_not_divide_is_refused(name):
+    with pytest.raises(ValueError, match="divisible by patch_size"):
+        build(name, img_size=36)

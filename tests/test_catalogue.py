@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+
+import paddle
+import pytest
+
+import passl
+from passl.catalogue import FAMILIES, config_path
+from passl.utils.config import config_root, get_config
+from passl.utils.errors import ConfigError
+
+PARAMETERS = {
+    "cait_m36_384": 271_221_352,
+    "cait_m48_448": 356_460_520,
+    "cait_s24_224": 46_916_200,
+    "cait_s24_384": 47_062_120,
+    "cait_s36_384": 68_366_632,
+    "cait_xs24_384": 26_670_088,
+    "cait_xxs24_224": 11_956_264,
+    "cait_xxs24_384": 12_029_224,
+    "cait_xxs36_224": 17_299_720,
+    "cait_xxs36_384": 17_372_680,
+    "deit_base_patch16_224": 86_567_656,
+    "deit_base_patch16_384": 86_859_496,
+    "deit_small_patch16_224": 22_050_664,
+    "deit_tiny_patch16_224": 5_717_416,
+    "resnet18": 11_689_512,
+    "resnet34": 21_797_672,
+    "resnet50": 25_557_032,
+    "resnet101": 44_549_160,
+    "resnet152": 60_192_808,
+    "vit_base_patch16_224": 86_567_656,
+    "vit_base_patch16_384": 86_859_496,
+    "vit_base_patch32_224": 88_224_232,
+    "vit_base_patch32_384": 88_297_192,
+    "vit_base_patch8_224": 86_576_872,
+    "vit_large_patch16_224": 304_326_632,
+    "vit_large_patch16_384": 304_715_752,
+    "vit_large_patch32_384": 306_632_680,
+    "vit_small_patch16_224": 22_050_664,
+    "vit_small_patch16_384": 22_196_584,
+    "vit_small_patch32_224": 22_878_952,
+    "vit_small_patch32_384": 22_915_432,
+    "vit_tiny_patch16_224": 5_717_416,
+    "vit_tiny_patch16_384": 5_790_376,
+}
+
+
+def lazy(name: str, **arguments):
+    """The model at full size with its shapes but without its memory."""
+    with paddle.LazyGuard():
+        return passl.create_model(name, **arguments)
+
+
+def count(model) -> int:
+    """Parameters without BatchNorm's running statistics, which Paddle counts among them."""
+    return sum(p.size for n, p in model.named_parameters() if not n.endswith(("._mean", "._variance")))
+
+
+def test_every_yaml_of_a_family_is_a_model_and_in_the_table():
+    files = [path.stem for family in FAMILIES for path in (config_root() / family).glob("*.yaml")]
+    assert sorted(files) == passl.list_models() == sorted(PARAMETERS)
+
+
+@pytest.mark.parametrize("name", list(PARAMETERS))
+def test_parameters_equal_the_published_count_and_the_header(name):
+    model = lazy(name)
+    header = config_path(name).read_text().split("_base_:")[0]
+    stated = re.search(r"^# parameters: ([\d,]+)$", header, re.MULTILINE)
+    assert count(model) == PARAMETERS[name] == int(stated[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("name", list(PARAMETERS))
+def test_header_states_paper_command_and_expectation(name):
+    path = config_path(name)
+    text = path.read_text()
+    assert re.search(r"^# paper: .* \d{4}, https://\S+$", text, re.MULTILINE)
+    assert f"# command:    python tools/train.py -c configs/{path.parent.name}/{path.name}" in text
+    assert re.search(r"^# expected: ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", list(PARAMETERS))
+def test_sizes_in_the_config_agree(name):
+    config = get_config(config_path(name))
+    size = config.model.architecture.get("img_size", 224)
+    crop, resize = (config.dataloader[s].dataset.transforms for s in ("train", "val"))
+    assert crop[0]["size"] == resize[-1]["size"] == size
+    assert resize[0]["size"] in (size, int(size / 0.875))
+    assert crop[0]["interpolation"] == resize[0]["interpolation"]
+    assert config.dataloader.train.batch_transforms == config.dataloader.val.batch_transforms
+    assert config.model.name == "Classifier"
+    with paddle.LazyGuard():
+        assert config.model.head.in_dim == lazy(name).num_features
+
+
+def test_models_are_listed_by_pattern():
+    assert passl.list_models("cait_xxs24*") == ["cait_xxs24_224", "cait_xxs24_384"]
+    assert passl.list_models("nothing*") == []
+
+
+def test_classes_and_architecture_can_be_changed():
+    model = lazy("cait_xxs24_224", num_classes=7, depth=1, embed_dim=96)
+    assert model.head.fc.weight.shape == [96, 7]
+    assert len(model.architecture.blocks) == 1
+
+
+def test_no_classes_gives_features():
+    model = passl.create_model("cait_xxs24_224", num_classes=0, depth=1, img_size=32)
+    assert model(paddle.randn([1, 3, 32, 32])).shape == [1, 192]
+
+
+def test_an_unknown_name_is_corrected():
+    with pytest.raises(ConfigError, match="did you mean 'cait_xxs24_224'"):
+        passl.create_model("cait_xs24_224")
+
+
+def test_an_argument_that_the_backbone_does_not_have_is_corrected():
+    with pytest.raises(ConfigError, match="CaiT has no argument 'dept' - did you mean 'depth'"):
+        passl.create_model("cait_xxs24_224", dept=3)
+
+
+def test_creating_a_model_leaves_the_catalogue_as_it_was():
+    assert count(lazy("cait_xxs24_224", num_classes=10, depth=1)) < 2_000_000
+    assert count(lazy("cait_xxs24_224")) == PARAMETERS["cait_xxs24_224"]
