@@ -12,6 +12,7 @@ from paddle import nn
 
 from passl.utils import distributed
 from passl.utils.errors import DataError
+from passl.utils.log import logger
 
 CHUNK_ROWS = 4096  # rows each process sends at a time: bounds the memory of a gather
 
@@ -50,34 +51,39 @@ def per_image(
         loader: every index of ``loader.dataset`` appears once over all processes.
         outputs: batch -> one array [B, ...] for each column of the result.
     Returns:
-        one array [N, ...] for each column, the same on every process.
+        one array [N, ...] for each column, the same on every process.  Images that the loader was told
+        to skip when unreadable have no row.
     Raises:
         DataError: fewer images than processes, or an image is missing or came twice.
     """
     total = len(loader.dataset)
     if total < distributed.world_size():
-        raise DataError(f"{distributed.world_size()} processes cannot share {total} images: evaluate on fewer processes")
+        raise DataError(f"{distributed.world_size()} processes cannot share {total} images: use fewer processes")
     indices: list[np.ndarray] = []
     columns: list[list[np.ndarray]] = []
     with frozen(method):
         for batch in ready_batches(loader):
             indices.append(np.asarray(batch["index"]))
             columns.append([np.asarray(column) for column in outputs(batch)])
+    skipped = sorted({i for part in distributed.all_gather_object([f.index for f in loader.bad_files]) for i in part})
+    if skipped and distributed.is_main():
+        logger.warning(f"{len(skipped)} of {total} images could not be read and are left out of the evaluation")
     index = np.concatenate(indices)
-    return [in_dataset_order(index, np.concatenate(rows), total) for rows in zip(*columns)]
+    return [in_dataset_order(index, np.concatenate(rows), total, skipped) for rows in zip(*columns)]
 
 
-def in_dataset_order(index: np.ndarray, rows: np.ndarray, total: int) -> np.ndarray:
+def in_dataset_order(index: np.ndarray, rows: np.ndarray, total: int, skipped: Sequence[int] = ()) -> np.ndarray:
     """Gather every process's ``rows`` and sort them by ``index``.
 
     Args:
         index: [n], the position in the data set of each row; n may differ between processes.
         rows: [n, ...], same dtype and trailing shape on every process.
         total: size of the data set.
+        skipped: indices that are known to be missing.
     Returns:
-        [total, ...] on every process.
+        [total - len(skipped), ...] on every process.
     Raises:
-        DataError: an index from 0 to total - 1 is missing or came twice.
+        DataError: another index from 0 to total - 1 is missing, or one came twice.
     """
     longest = int(distributed.all_gather(paddle.to_tensor([len(index)])).max())
     ordered = np.zeros((total, *rows.shape[1:]), rows.dtype)
@@ -89,15 +95,17 @@ def in_dataset_order(index: np.ndarray, rows: np.ndarray, total: int) -> np.ndar
         real = some_index >= 0
         np.add.at(times_seen, some_index[real], 1)
         ordered[some_index[real]] = some_rows[real]
-    wrong = np.flatnonzero(times_seen != 1)
+    expected = np.ones(total, np.int64)
+    expected[list(skipped)] = 0
+    wrong = np.flatnonzero(times_seen != expected)
     if len(wrong):
         raise DataError(
             f"every image must be evaluated exactly once, but {len(wrong)} of {total} were not: "
             + ", ".join(f"image {i} came {times_seen[i]} times" for i in wrong[:5])
             + ("; ..." if len(wrong) > 5 else "")
-            + ". A sampler that pads or drops, or a file that was skipped, does this"
+            + ". A sampler that pads or drops the last batch does this"
         )
-    return ordered
+    return ordered[expected == 1]
 
 
 def _gather_padded(rows: np.ndarray, size: int, fill: int) -> np.ndarray:
@@ -126,5 +134,6 @@ def extract_features(method, loader) -> tuple[np.ndarray, np.ndarray | None]:
 
     features, *labels = per_image(method, loader, outputs)
     if features.ndim != 2:
-        raise ValueError(f"features(images) must be [B, D], but {type(method).__name__} gives [B, *{features.shape[1:]}]")
+        shape = ", ".join(map(str, features.shape[1:]))
+        raise ValueError(f"features(images) must be [B, D], but {type(method).__name__} gives [B, {shape}]")
     return features, labels[0] if labels else None

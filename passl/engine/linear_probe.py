@@ -9,14 +9,15 @@ or 100 epochs) is a training of ``Classifier`` with a frozen architecture, hence
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from passl.utils.seed import generator
+from passl.utils.seed import SHUFFLE, generator
 
-STRENGTHS = tuple(10.0 ** (-e / 2) for e in range(1, 11))  # from strong to weak, each start near the next optimum
+STRENGTHS = tuple(10.0 ** (-e / 2) for e in range(1, 11))  # l2, from strong to weak
+PATIENCE = 2  # strengths in a row that may do worse than the best so far before the search ends
 
 
 class LinearModel(NamedTuple):
@@ -43,26 +44,33 @@ def fit_linear_probe(
 ) -> LinearModel:
     """Minimise mean cross entropy + l2 / 2 |W|^2 over a linear classifier of standardised features.
 
-    Every strength is fitted to a part of the images and judged on the rest; the best by accuracy
+    Each strength is fitted to a part of the images and judged on the rest; the best by accuracy
     (then by cross entropy) is fitted again to all of them.  Test images play no part.
 
     Args:
         features: [N, D].
         labels: [N], in [0, num_classes).
         num_classes: K.
-        strengths: the values of l2 to try; with one value nothing is held out.
+        strengths: the values of l2 to try, in this order, until accuracy falls; with one value nothing is held out.
         held_out: share of the images that judges the strengths, in (0, 1).
         seed: of the split.
     """
     if len(strengths) == 1:
-        return _fit(features, labels, num_classes, strengths)[0]
-    order = generator(seed, len(features)).permutation(len(features))
+        return next(_fits(features, labels, num_classes, strengths, tolerance=1e-4))
+    order = generator(seed, SHUFFLE).permutation(len(features))
     judges, fitted = np.split(order, [max(1, round(held_out * len(order)))])
     if not len(fitted):
         raise ValueError(f"{len(features)} images are too few to hold {held_out:.0%} out and fit to the rest")
-    models = _fit(features[fitted], labels[fitted], num_classes, strengths)
-    best = min(models, key=lambda model: _errors(model.logits(features[judges]), labels[judges]))
-    return _fit(features, labels, num_classes, [best.l2])[0]
+    best, fewest, worse = None, (np.inf, np.inf), 0
+    for model in _fits(features[fitted], labels[fitted], num_classes, strengths, tolerance=3e-4):
+        errors = _errors(model.logits(features[judges]), labels[judges])
+        if errors < fewest:
+            best, fewest, worse = model, errors, 0
+        else:
+            worse += 1
+        if worse == PATIENCE:
+            break
+    return next(_fits(features, labels, num_classes, [best.l2], tolerance=1e-4, start=best))
 
 
 def _errors(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
@@ -79,33 +87,39 @@ def _cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.nd
     return float((np.log(total[:, 0]) - own).mean(dtype=np.float64)), exp / total
 
 
-def _fit(features: np.ndarray, labels: np.ndarray, num_classes: int, strengths: Sequence[float]) -> list[LinearModel]:
-    """The optimum for each strength in turn, each starting from the one before.
+def _fits(
+    features: np.ndarray,
+    labels: np.ndarray,
+    num_classes: int,
+    strengths: Sequence[float],
+    tolerance: float,
+    start: LinearModel | None = None,
+) -> Iterator[LinearModel]:
+    """The optimum for each strength in turn, each search starting from the one before.
 
     In the basis of principal components the Hessian is close to diagonal, about
-    ``variance / K + l2`` for each component; after division by its root L-BFGS needs tens of
+    ``variance / K + l2`` for each component; divided by its root, the problem takes L-BFGS tens of
     iterations instead of thousands.  A rotation leaves |W|^2, and so the optimum, as it is.
     """
     mean = features.mean(0, dtype=np.float64).astype(np.float32)
     scale = np.maximum(features.std(0, dtype=np.float64), 1e-6).astype(np.float32)
     standard = (features - mean) / scale  # [N, D]
     variance, basis = np.linalg.eigh((standard.T @ standard).astype(np.float64) / len(standard))
-    kept = variance > 1e-6 * max(variance[-1], 1e-12)
+    kept = variance > 1e-6 * max(variance[-1], 1e-6)
     variance, basis = variance[kept], basis[:, kept].astype(np.float32)  # [R], [D, R]
     components = standard @ basis  # [N, R]
 
-    weight = np.zeros((len(variance), num_classes), np.float32)  # [R, K]
-    bias = np.zeros(num_classes, np.float32)
-    models = []
+    weight = np.zeros((len(variance), num_classes), np.float32) if start is None else basis.T @ start.weight  # [R, K]
+    bias = np.zeros(num_classes, np.float32) if start is None else start.bias
+    bias_scale = num_classes**0.5
     for l2 in strengths:
         root = np.sqrt(variance / num_classes + l2).astype(np.float32)[:, None]  # [R, 1]
-        inputs = np.concatenate([components / root.T, np.full((len(labels), 1), num_classes**0.5, np.float32)], 1)
-        start = np.concatenate([weight * root, bias[None] / num_classes**0.5])  # [R + 1, K]
+        inputs = np.concatenate([components / root.T, np.full((len(labels), 1), bias_scale, np.float32)], 1)
         penalty = np.append(l2 / root**2, np.float32([[0]]), axis=0)  # [R + 1, 1]; the bias is free
-        solution = _minimise(_objective(inputs, labels, penalty), start)
-        weight, bias = solution[:-1] / root, solution[-1] * num_classes**0.5
-        models.append(LinearModel(mean, scale, basis @ weight, bias, float(l2)))
-    return models
+        point = np.concatenate([weight * root, bias[None] / bias_scale])  # [R + 1, K]
+        point = _minimise(_objective(inputs, labels, penalty), point, tolerance)
+        weight, bias = point[:-1] / root, point[-1] * bias_scale
+        yield LinearModel(mean, scale, basis @ weight, bias, float(l2))
 
 
 def _objective(inputs: np.ndarray, labels: np.ndarray, penalty: np.ndarray) -> Callable:
@@ -121,9 +135,9 @@ def _objective(inputs: np.ndarray, labels: np.ndarray, penalty: np.ndarray) -> C
 
 
 def _minimise(
-    value_and_gradient: Callable, start: np.ndarray, steps: int = 300, memory: int = 10, tolerance: float = 1e-5
+    value_and_gradient: Callable, start: np.ndarray, tolerance: float, steps: int = 300, memory: int = 10
 ) -> np.ndarray:
-    """L-BFGS with backtracking, for a smooth convex function.
+    """L-BFGS with backtracking, for a smooth convex function, until no partial derivative exceeds ``tolerance``.
 
     Book: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1.
     """
