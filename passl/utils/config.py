@@ -14,7 +14,7 @@ from typing import Any
 from .errors import ConfigError, did_you_mean
 from .yaml_text import dump, parse
 
-MAX_BASE_LEVELS = 2
+MAX_BASE_LEVELS = 3  # the shipped configs use two; a config of your own on top of one is the third
 
 
 class MissingKey(ConfigError, AttributeError, KeyError):
@@ -39,7 +39,11 @@ class Config(dict):
         super().__setitem__(key, _wrap(value))
 
     update = MutableMapping.update  # dict's own would pass by __setitem__
-    setdefault = MutableMapping.setdefault
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def __missing__(self, key: str) -> Any:
         hint = did_you_mean(key, self) or f" - it has: {', '.join(map(str, self)) or 'no keys'}"
@@ -253,11 +257,11 @@ def _assign(node: Any, keys: list[str], value: Any, path: str) -> bool:
 
 def _refuse_unknown(config: Config, problems: list[str], added: list[str]) -> None:
     """Raise with all faults of ``config`` when overrides have problems or added a key that is none."""
-    from .schema import find_faults  # it knows every component, and so comes after this module
+    from .schema import Check  # it knows every component, and so comes after this module
 
     def concerns(fault: str) -> bool:
         at = fault.split(": ")[0] + "."
         return any(at.startswith(path + ".") or (path + ".").startswith(at) for path in added)
 
-    if problems or any(map(concerns, find_faults(config, build=False))):
-        raise ConfigError([*problems, *find_faults(config)], source=config._source)
+    if problems or any(map(concerns, Check(config, training=False, build=False).faults)):
+        raise ConfigError([*problems, *Check(config, training=False).faults], source=config._source)

@@ -11,16 +11,17 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from .annotations import arguments
-from .registry import BACKBONES, TRANSFORMS
+from .registry import BACKBONES, TRANSFORMS, Registry
 
 Size = tuple[int, int]
 
 
 class Checked(NamedTuple):
-    """What the rules look at: the config with defaults, the built components by key path, and the purpose."""
+    """What the rules look at: the config with defaults, what was built of it by key path, and faults found so far."""
 
     config: dict[str, Any]
     built: dict[str, Any]
+    faults: list[str]
     training: bool
 
     def get(self, path: str) -> Any:
@@ -33,7 +34,7 @@ class Checked(NamedTuple):
     def of_architecture(self, argument: str) -> Any:
         """An argument of the backbone, as given or by default."""
         config = self.get("model.architecture")
-        if not isinstance(config, Mapping) or config.get("name") not in BACKBONES:
+        if not _names_a(BACKBONES, config):
             return None
         known, _ = arguments(BACKBONES.get(config["name"]))
         return config.get(argument, known[argument].default if argument in known else None)
@@ -58,6 +59,17 @@ def widths(checked: Checked) -> Iterator[str]:
             )
 
 
+def patches(checked: Checked) -> Iterator[str]:
+    """Patches tile the image; the constructor says so too, unless another fault kept it from being called."""
+    image, patch = _pair(checked.of_architecture("img_size")), _pair(checked.of_architecture("patch_size"))
+    refused = any(fault.startswith("model.architecture: ") for fault in checked.faults)
+    if image and patch and all(patch) and (image[0] % patch[0] or image[1] % patch[1]) and not refused:
+        yield (
+            f"model.architecture.img_size: {_text(image)} is not divisible by "
+            f"model.architecture.patch_size {_text(patch)}; change one of them"
+        )
+
+
 def image_sizes(checked: Checked) -> Iterator[str]:
     """Transforms produce the size that the backbone was built for; with several sizes of views, one of them does."""
     expected = _pair(checked.of_architecture("img_size"))
@@ -75,7 +87,7 @@ def _sizes(checked: Checked, transforms: Any, path: str) -> Iterator[Size | None
     """Image sizes after a list of transforms, one for each view; None is unknown."""
     size: Size | None = None
     for transform in transforms if isinstance(transforms, list) else ():
-        if not isinstance(transform, Mapping) or transform.get("name") not in TRANSFORMS:
+        if not _names_a(TRANSFORMS, transform):
             continue
         if "views" in transform or "transforms" in transform:
             views = transform.get("views") or [transform.get("transforms")]
@@ -105,7 +117,8 @@ def class_counts(checked: Checked) -> Iterator[str]:
 def evaluation(checked: Checked) -> Iterator[str]:
     """Evaluators find the images they need, and the best checkpoint a figure."""
     evaluators = checked.get("evaluate.evaluators")
-    evaluators = evaluators if isinstance(evaluators, list) else []
+    if not isinstance(evaluators, list):
+        return
     if evaluators and checked.get("dataloader.val") is None:
         yield "evaluate.evaluators: need the section dataloader.val, which is missing; add it or leave them out"
     for i, config in enumerate(evaluators):
@@ -116,7 +129,7 @@ def evaluation(checked: Checked) -> Iterator[str]:
                 "add it: training images with the transforms of dataloader.val"
             )
     metric = checked.get("checkpoint.metric")
-    if metric is not None and not evaluators:
+    if isinstance(metric, str) and not evaluators:
         yield f"checkpoint.metric: is '{metric}', but evaluate.evaluators is empty; add one that measures it"
 
 
@@ -133,6 +146,11 @@ def parameters(checked: Checked) -> Iterator[str]:
             yield f"optimizer.freeze.{i}: '{pattern}' matches no parameter; they have names such as '{names[0]}'"
 
 
+def _names_a(registry: Registry, config: Any) -> bool:
+    name = config.get("name") if isinstance(config, Mapping) else None
+    return isinstance(name, str) and name in registry
+
+
 def _pair(value: Any) -> Size | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value, value
@@ -145,4 +163,4 @@ def _text(size: Size) -> str:
     return f"{size[0]}x{size[1]}"
 
 
-RULES = (needed_for_training, widths, image_sizes, class_counts, evaluation, parameters)
+RULES = (needed_for_training, widths, patches, image_sizes, class_counts, evaluation, parameters)

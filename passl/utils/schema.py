@@ -20,7 +20,7 @@ import paddle
 
 from .annotations import arguments, describe, mismatch, show
 from .config import Config
-from .errors import ConfigError, did_you_mean
+from .errors import ConfigError, PasslError, did_you_mean
 from .registry import DATASETS, OPTIMIZERS, SCHEDULES, SLOTS, Registry
 from .rules import RULES, Checked
 from .sections import EXPERIMENT, REQUIRED, Component, Key, Section, walk
@@ -58,43 +58,33 @@ def check_config(cfg: Config, training: bool = True) -> Config:
     Raises:
         ConfigError: with every fault there is.
     """
-    source = getattr(cfg, "_source", "config")
-    check = _check(cfg, build=True, training=training)
+    check = Check(cfg, training)
     if check.faults:
-        raise ConfigError(check.faults, source=source)
-    resolved = Config(check.config)._from(source)
+        raise ConfigError(check.faults, source=cfg._source)
+    resolved = Config(check.config)._from(cfg._source)
     if resolved.output_dir is None:
-        resolved.output_dir = f"output/{Path(source).stem}"
+        resolved.output_dir = f"output/{Path(cfg._source).stem}"
     return resolved
 
 
-def find_faults(cfg: Config, build: bool = True, training: bool = False) -> list[str]:
-    """Every fault as ``key.path: what is wrong``; ``build=False`` leaves out what only building shows."""
-    return _check(cfg, build, training).faults
-
-
-def _check(cfg: Mapping[str, Any], build: bool, training: bool) -> _Checker:
-    for catalogue in _CATALOGUES:
-        importlib.import_module(f"passl.{catalogue}")
-    check = _Checker(build)
-    check.config = check.section("", cfg, EXPERIMENT)
-    for rule in RULES:
-        check.faults += rule(Checked(check.config, check.built, training))
-    return check
-
-
-class _Checker:
-    """Collects the faults of a config, and what its components were built to.
+class Check:
+    """All faults of a config, and what its components were built to.
 
     Args:
-        build: construct components whose arguments are right.
+        cfg: the config; not changed.
+        training: whether what only training needs must be there.
+        build: construct components whose arguments are right, without allocating their weights.
     """
 
-    def __init__(self, build: bool):
+    def __init__(self, cfg: Mapping[str, Any], training: bool = True, build: bool = True):
+        for catalogue in _CATALOGUES:
+            importlib.import_module(f"passl.{catalogue}")
         self.build = build
-        self.faults: list[str] = []
+        self.faults: list[str] = []  # key.path: what is wrong
         self.built: dict[str, Any] = {}  # by key path
-        self.config: dict[str, Any] = {}
+        self.config = self.section("", cfg, EXPERIMENT)
+        for rule in RULES:
+            self.faults += list(rule(Checked(self.config, self.built, self.faults, training)))
 
     def section(self, path: str, values: Any, section: Section) -> Any:
         """Check ``values``; returns them with defaults."""
@@ -175,7 +165,9 @@ class _Checker:
             if key in provided:
                 self.faults.append(f"{path}.{key}: this argument of {name} is computed, remove it")
             elif key in known:
-                problem = None if key in SLOTS and value is not None else known[key].mismatch(value)
+                problem = None if key in SLOTS else known[key].mismatch(value)
+                if key in SLOTS and value is None and known[key].required:
+                    problem = f"{name} needs this argument, got null"
                 if problem:
                     self.faults.append(f"{path}.{key}: {problem}")
             elif not takes_any:
@@ -202,8 +194,9 @@ class _Checker:
                 self.built[path] = registry.get(name)(**own, **provided)
         except ConfigError as error:
             self.faults += [f"{path}: {problem}" for problem in error.problems]
-        except (ValueError, TypeError) as error:
-            self.faults.append(f"{path}: {name} cannot be built: {error}")
+        except Exception as error:  # whatever a constructor raises is a fault of the config until shown otherwise
+            kind = "" if isinstance(error, (ValueError, PasslError)) else f"{type(error).__name__}: "
+            self.faults.append(f"{path}: {name} cannot be built: {kind}{error}")
 
 
 def _unknown(path: str, key: str, known: Any, owner: str = "") -> str:

@@ -118,7 +118,7 @@ EXPERIMENT = Section(
         "device": Key(
             str,
             "auto",
-            "auto (a GPU if there is one), cpu, gpu, gpu:1, xpu, npu",
+            "auto (a GPU if there is one), cpu, gpu, gpu:1, xpu or npu",
             pattern=r"auto|cpu|(gpu|xpu|npu)(:\d+)?",
         ),
         "output_dir": Key(Optional[str], None, "folder of the run; null: `output/<name of the config file>`"),
