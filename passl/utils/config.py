@@ -113,13 +113,13 @@ def get_config(path: str | os.PathLike[str], overrides: Iterable[str] | None = (
     """Read a config file with its bases and apply overrides, in order.
 
     Args:
-        path: a YAML file; one that does not exist is looked for among the configs that passl ships.
+        path: a YAML file; one that does not exist here is looked for among the configs that passl ships.
         overrides: ``"a.b.0.c=value"`` texts; the value is read as YAML. A key that the file leaves at its
             default may be set, one that does not exist is refused.
     Raises:
         ConfigError: no such file, bad YAML, or bad overrides: these all at once, with every other fault of the config.
     """
-    file = _find(Path(path))
+    file = _find(path, Path())
     tree = _load(file)
     overrides = [overrides] if isinstance(overrides, str) else list(overrides or ())
     problems, added = _apply(tree, overrides)
@@ -142,21 +142,21 @@ def config_root() -> Path:
 # ---------------------------------------------------------------- files
 
 
-def _find(path: Path) -> Path:
+def _find(name: str | os.PathLike[str], folder: Path) -> Path:
+    """The file ``name``, seen from ``folder`` or, failing that, among the shipped configs."""
+    path = Path(name)
     shipped = Path(*path.parts[1:]) if path.parts[:1] == ("configs",) else path
-    for candidate in (path, config_root() / shipped):
+    for candidate in (folder / path, config_root() / shipped):
         if candidate.is_file():
             return candidate
-    if path.is_dir():
-        raise ConfigError(f"{path} is a folder; a config is one YAML file in it: {_names(path)}")
-    near = [str(path.parent / f.name) for f in path.parent.glob("*.y*ml")] if path.parent.is_dir() else []
+    place = (folder / path).parent
+    if (folder / path).is_dir():
+        names = ", ".join(sorted(f.name for f in (folder / path).glob("*.y*ml"))) or "it has none"
+        raise ConfigError(f"{path} is a folder; a config is one YAML file in it: {names}")
+    near = [(path.parent / f.name).as_posix() for f in place.glob("*.y*ml")] if place.is_dir() else []
     known = [f"configs/{f.relative_to(config_root()).as_posix()}" for f in config_root().rglob("*.yaml")]
-    hint = did_you_mean(str(path), near) or did_you_mean(path.as_posix(), known)
+    hint = did_you_mean(path.as_posix(), near) or did_you_mean(path.as_posix(), known)
     raise ConfigError(f"there is no config file '{path}'{hint}")
-
-
-def _names(folder: Path) -> str:
-    return ", ".join(sorted(f.name for f in folder.glob("*.y*ml"))) or "it has none"
 
 
 def _show(path: Path) -> str:
@@ -182,10 +182,10 @@ def _load(path: Path, chain: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise ConfigError(f"_base_ is a file name or a list of them, got {bases!r}", source=_show(path))
     merged: dict[str, Any] = {}
     for base in bases:
-        file = path.parent / base
-        if not file.is_file():
-            siblings = [os.path.relpath(f, path.parent) for f in file.parent.glob("*.y*ml")]
-            raise ConfigError(f"_base_: there is no file '{base}'{did_you_mean(base, siblings)}", source=_show(path))
+        try:
+            file = _find(base, path.parent)
+        except ConfigError as error:
+            raise ConfigError(f"_base_: {error.problems[0]}", source=_show(path)) from None
         merged = merge(merged, _load(file, chain))
     return merge(merged, tree)
 

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from .annotations import arguments
+from .errors import did_you_mean
 from .registry import BACKBONES, TRANSFORMS, Registry
 
 Size = tuple[int, int]
@@ -131,6 +132,11 @@ def evaluation(checked: Checked) -> Iterator[str]:
     metric = checked.get("checkpoint.metric")
     if isinstance(metric, str) and not evaluators:
         yield f"checkpoint.metric: is '{metric}', but evaluate.evaluators is empty; add one that measures it"
+    built = [checked.built.get(f"evaluate.evaluators.{i}") for i in range(len(evaluators))]
+    figures = [figure for evaluator in built for figure in getattr(evaluator, "figures", ())]
+    if isinstance(metric, str) and all(hasattr(e, "figures") for e in built) and figures and metric not in figures:
+        hint = did_you_mean(metric, figures) or f"; they give {', '.join(figures)}"
+        yield f"checkpoint.metric: is '{metric}', which no evaluator gives{hint}"
 
 
 def parameters(checked: Checked) -> Iterator[str]:

@@ -114,6 +114,7 @@ class Falling(Curve):
 
 class Accuracy:
     needs_bank = False
+    figures = ("top1", "top5")
 
 
 class Neighbours:

@@ -119,6 +119,8 @@ def test_shipped_configs_are_found_from_any_folder(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert get_config("configs/cait/x.yaml") == get_config("cait/x.yaml") == {"a": 1}
+    (tmp_path / "elsewhere" / "own.yaml").write_text("_base_: configs/cait/x.yaml\nb: 2")
+    assert get_config("own.yaml") == {"a": 1, "b": 2}
     assert "did you mean 'configs/cait/x.yaml'" in report(get_config, "configs/cait/xx.yaml")
 
 
@@ -165,7 +167,11 @@ def test_a_circle_of_bases_is_refused(write):
 def test_a_missing_base_names_the_file_that_wants_it_and_the_nearest(write):
     write("a: 1", "_base_/imagenet.yaml")
     message = report(get_config, write("_base_: ../_base_/imagenets.yaml", "m/a.yaml"))
-    assert "m/a.yaml: 1 problem" in message and "did you mean '../_base_/imagenet.yaml'" in message
+    assert "m/a.yaml: 1 problem" in message
+    assert (
+        "_base_: there is no config file '../_base_/imagenets.yaml' - did you mean '../_base_/imagenet.yaml'?"
+        in message
+    )
     assert "file name or a list" in report(get_config, write("_base_: {a: 1}"))
 
 

@@ -88,6 +88,9 @@ def test_evaluators_need_images(faults):
 
 def test_the_best_checkpoint_needs_an_evaluator(faults):
     assert faults("checkpoint: {metric: top1}") == []
+    assert faults("checkpoint: {metric: top_1}") == [
+        "checkpoint.metric: is 'top_1', which no evaluator gives - did you mean 'top1'?"
+    ]
     found = faults("checkpoint: {metric: top1}\nevaluate: {evaluators: []}")
     assert len(found) == 1 and found[0].startswith("checkpoint.metric: is 'top1', but evaluate.evaluators is empty")
 
