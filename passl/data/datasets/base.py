@@ -88,7 +88,7 @@ class ImageDataset(ABC):
 
 def to_array(image: Image.Image) -> np.ndarray:
     """A view of the image's bytes as uint8 [3, H, W]; whoever stores it lays it out."""
-    return np.asarray(image).transpose(2, 0, 1)
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(image.height, image.width, 3).transpose(2, 0, 1)
 
 
 class ArrayDataset(ImageDataset):

@@ -47,12 +47,11 @@ class _Cifar(ArrayDataset):
     """What both data sets share; subclasses say what their archives contain."""
 
     archive = ""  # without extension
-    folder = ""  # of the Python version; the binary version ends in -bin instead of -py
+    folder, binary_folder = "", ""
     files: ClassVar[Mapping[str, Sequence[str]]] = {}
     label_key = b""
-    names_file, names_key = "", b""
-    num_label_bytes = 1
-    num_classes = 10
+    names_file, names_key, binary_names_file = "", b"", ""
+    num_label_bytes = 1  # in a record of the binary version; the last one counts
 
     def __init__(self, root: str, split: str = "train", transforms: Sequence[Any] | None = None):
         if split not in self.files:
@@ -66,18 +65,16 @@ class _Cifar(ArrayDataset):
         super().__init__(images, labels, classes, transforms, f"{source}, split={split}")
 
     def _expected(self) -> str:
-        binary = self.folder.replace("-py", "-bin")
         archives = f"{self.archive}-python.tar.gz or {self.archive}-binary.tar.gz"
-        return f"{archives}, or one of them unpacked as {self.folder}/ or {binary}/, in the folder"
+        return f"{archives}, or one of them unpacked as {self.folder}/ or {self.binary_folder}/, in the folder"
 
     def _open(self, root: str, split: str) -> tuple[dict[str, bytes], str, bool]:
         """Contents of the files of ``split`` by name, where they come from, and whether it is the binary version."""
         for binary in (False, True):
             suffix = ".bin" if binary else ""
-            folder_name = self.folder.replace("-py", "-bin") if binary else self.folder
             names = [name + suffix for name in self.files[split]]
-            names.append(self.names_file + ".txt" if binary else self.names_file)
-            for folder in (os.path.join(root, folder_name), root):
+            names.append(self.binary_names_file if binary else self.names_file)
+            for folder in (os.path.join(root, self.binary_folder if binary else self.folder), root):
                 if os.path.isfile(os.path.join(folder, names[0])):
                     return _read_folder(folder, names), folder, binary
             archive = os.path.join(root, f"{self.archive}-{'binary' if binary else 'python'}.tar.gz")
@@ -98,7 +95,7 @@ class _Cifar(ArrayDataset):
         return np.ascontiguousarray(images.transpose(0, 2, 3, 1)), labels, classes
 
     def _read_binary(self, members: dict[str, bytes], source: str) -> tuple[np.ndarray, np.ndarray, list[str]]:
-        classes = members.pop(self.names_file + ".txt").decode().split()
+        classes = members.pop(self.binary_names_file).decode().split()
         data = np.frombuffer(b"".join(members.values()), np.uint8)
         record = self.num_label_bytes + 3 * 32 * 32
         if data.size % record:
@@ -119,10 +116,11 @@ class CIFAR10(_Cifar):
         transforms: host transforms.
     """
 
-    archive, folder = "cifar-10", "cifar-10-batches-py"
+    archive = "cifar-10"
+    folder, binary_folder = "cifar-10-batches-py", "cifar-10-batches-bin"
     files: ClassVar = {"train": [f"data_batch_{i}" for i in range(1, 6)], "test": ["test_batch"]}
     label_key = b"labels"
-    names_file, names_key = "batches.meta", b"label_names"
+    names_file, names_key, binary_names_file = "batches.meta", b"label_names", "batches.meta.txt"
 
 
 @DATASETS.register()
@@ -135,12 +133,12 @@ class CIFAR100(_Cifar):
         transforms: host transforms.
     """
 
-    archive, folder = "cifar-100", "cifar-100-python"
+    archive = "cifar-100"
+    folder, binary_folder = "cifar-100-python", "cifar-100-binary"
     files: ClassVar = {"train": ["train"], "test": ["test"]}
     label_key = b"fine_labels"
-    names_file, names_key = "meta", b"fine_label_names"
+    names_file, names_key, binary_names_file = "meta", b"fine_label_names", "fine_label_names.txt"
     num_label_bytes = 2
-    num_classes = 100
 
 
 def _read_folder(folder: str, names: Sequence[str]) -> dict[str, bytes]:

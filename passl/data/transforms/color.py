@@ -13,8 +13,6 @@ from passl.utils.registry import TRANSFORMS
 
 from .base import Transform, check_probability, check_range, draw
 
-_LEVELS = np.arange(256)
-
 
 def adjust_brightness(image: Image.Image, factor: float) -> Image.Image:
     """Blend with black: 0 is black, 1 the image itself."""
@@ -23,8 +21,8 @@ def adjust_brightness(image: Image.Image, factor: float) -> Image.Image:
 
 def adjust_contrast(image: Image.Image, factor: float) -> Image.Image:
     """Blend with the image's mean grey: 0 is uniform grey, 1 the image itself."""
-    total = int(np.dot(image.convert("L").histogram(), _LEVELS))
-    grey = int(total / (image.width * image.height) + 0.5)
+    luma = np.frombuffer(image.convert("L").tobytes(), np.uint8)
+    grey = int(int(luma.sum()) / luma.size + 0.5)
     return Image.blend(Image.new("RGB", image.size, (grey, grey, grey)), image, factor)
 
 
@@ -36,8 +34,7 @@ def adjust_saturation(image: Image.Image, factor: float) -> Image.Image:
 def adjust_hue(image: Image.Image, shift: float) -> Image.Image:
     """Turn the hue by ``shift`` in [-0.5, 0.5] of a full circle, in 8-bit HSV."""
     hue, saturation, value = image.convert("HSV").split()
-    step = int(shift * 255)
-    hue = hue.point([(level + step) % 256 for level in range(256)])
+    hue = Image.fromarray(np.asarray(hue) + np.uint8(int(shift * 255) % 256))  # wraps around, as a circle does
     return Image.merge("HSV", (hue, saturation, value)).convert("RGB")
 
 
@@ -53,7 +50,8 @@ def gaussian_blur(image: Image.Image, sigma: float) -> Image.Image:
 
 def solarize(image: Image.Image, threshold: int = 128) -> Image.Image:
     """Invert every value from ``threshold`` on."""
-    return image.point([level if level < threshold else 255 - level for level in range(256)] * 3)
+    pixels = np.asarray(image)
+    return Image.fromarray(np.where(pixels < threshold, pixels, 255 - pixels))
 
 
 @TRANSFORMS.register()
