@@ -19,6 +19,8 @@ from paddle import _C_ops, nn
 from passl.utils.errors import CheckpointError
 from passl.utils.registry import OPTIMIZERS
 
+from .clip import squared_norm
+
 
 class Optimizer(ABC):
     """What the trainer, ``paddle.amp.GradScaler`` and the checkpoints ask of an optimizer.
@@ -229,11 +231,11 @@ class LARS(Optimizer):
 
     def update(self, parameter, gradient, state, rate, decay):
         if parameter.ndim >= 2:
-            gradient = gradient + decay * parameter if decay else gradient
-            length = gradient.square().sum().sqrt()
-            ratio = self.trust_coefficient * parameter.square().sum().sqrt() / length
+            gradient = gradient + decay * parameter
+            length = squared_norm(gradient).sqrt()
+            ratio = self.trust_coefficient * squared_norm(parameter).sqrt() / length
             usable = (ratio > 0) & (length > 0)  # a zero weight or gradient is left to plain SGD
-            gradient = gradient * paddle.where(usable, ratio, paddle.ones_like(ratio))
+            gradient.multiply_(paddle.where(usable, ratio, paddle.ones_like(ratio)))
         _momentum_update(parameter, gradient, state["velocity"], rate, self.momentum)
 
 
