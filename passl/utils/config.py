@@ -160,11 +160,12 @@ def _find(name: str | os.PathLike[str], folder: Path) -> Path:
 
 
 def _show(path: Path) -> str:
-    """The path as a person would type it: relative when it lies below the working directory."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    """The path as a person would type it: relative to the working directory or to the shipped configs, if below."""
+    full = path.resolve()
+    for folder, prefix in ((Path.cwd(), Path()), (config_root(), Path("configs"))):
+        if folder in full.parents:
+            return str(prefix / full.relative_to(folder))
+    return str(path)
 
 
 def _load(path: Path, chain: tuple[Path, ...] = ()) -> dict[str, Any]:
