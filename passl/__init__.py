@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 
 __version__ = "0.1.0"
 
@@ -17,6 +18,10 @@ if importlib.util.find_spec("paddle") is None:
         "passl needs PaddlePaddle 3.0 or newer, which is not installed. CPU: pip install 'paddlepaddle>=3.0'; "
         "GPU: choose the wheel for your CUDA version at https://www.paddlepaddle.org.cn/install/quick"
     )
+
+# Paddle says these on every import and every training BatchNorm; neither is a user's concern.
+warnings.filterwarnings("ignore", message="No ccache found")
+warnings.filterwarnings("ignore", message="When training, we now always track")
 
 from . import runtime
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import paddle
+import paddle.nn.functional as F
 
 from passl.utils.seed import SHUFFLE, generator
 
@@ -75,16 +77,8 @@ def fit_linear_probe(
 
 def _errors(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     """Share of wrong answers and mean cross entropy."""
-    return float((logits.argmax(1) != labels).mean()), float(_cross_entropy(logits, labels)[0])
-
-
-def _cross_entropy(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean cross entropy and the probabilities [N, K]."""
-    shifted = logits - logits.max(1, keepdims=True)
-    exp = np.exp(shifted)
-    total = exp.sum(1, keepdims=True)
-    own = shifted[np.arange(len(labels)), labels]
-    return float((np.log(total[:, 0]) - own).mean(dtype=np.float64)), exp / total
+    loss = F.cross_entropy(paddle.to_tensor(logits), paddle.to_tensor(labels))
+    return float((logits.argmax(1) != labels).mean()), float(loss)
 
 
 def _fits(
@@ -103,49 +97,55 @@ def _fits(
     """
     mean = features.mean(0, dtype=np.float64).astype(np.float32)
     scale = np.maximum(features.std(0, dtype=np.float64), 1e-6).astype(np.float32)
-    standard = (features - mean) / scale  # [N, D]
-    variance, basis = np.linalg.eigh((standard.T @ standard).astype(np.float64) / len(standard))
+    standard = paddle.to_tensor((features - mean) / scale)  # [N, D]
+    covariance = paddle.matmul(standard, standard, transpose_x=True).numpy() / len(features)
+    variance, basis = np.linalg.eigh(covariance.astype(np.float64))
     kept = variance > 1e-6 * max(variance[-1], 1e-6)
     variance, basis = variance[kept], basis[:, kept].astype(np.float32)  # [R], [D, R]
-    components = standard @ basis  # [N, R]
+    components = paddle.matmul(standard, paddle.to_tensor(basis))  # [N, R]
 
     weight = np.zeros((len(variance), num_classes), np.float32) if start is None else basis.T @ start.weight  # [R, K]
     bias = np.zeros(num_classes, np.float32) if start is None else start.bias
     bias_scale = num_classes**0.5
+    ones = paddle.full([len(features), 1], bias_scale)
+    targets = F.one_hot(paddle.to_tensor(labels), num_classes)  # [N, K]
     for l2 in strengths:
         root = np.sqrt(variance / num_classes + l2).astype(np.float32)[:, None]  # [R, 1]
-        inputs = np.concatenate([components / root.T, np.full((len(labels), 1), bias_scale, np.float32)], 1)
-        penalty = np.append(l2 / root**2, np.float32([[0]]), axis=0)  # [R + 1, 1]; the bias is free
-        point = np.concatenate([weight * root, bias[None] / bias_scale])  # [R + 1, K]
-        point = _minimise(_objective(inputs, labels, penalty), point, tolerance)
+        inputs = paddle.concat([components / paddle.to_tensor(root.T), ones], axis=1)  # [N, R + 1]
+        penalty = paddle.to_tensor(np.append(l2 / root**2, np.float32([[0]]), axis=0))  # [R + 1, 1]; the bias is free
+        point = paddle.to_tensor(np.concatenate([weight * root, bias[None] / bias_scale]))  # [R + 1, K]
+        point = _minimise(_objective(inputs, targets, penalty), point, tolerance).numpy()
         weight, bias = point[:-1] / root, point[-1] * bias_scale
         yield LinearModel(mean, scale, basis @ weight, bias, float(l2))
 
 
-def _objective(inputs: np.ndarray, labels: np.ndarray, penalty: np.ndarray) -> Callable:
+def _objective(inputs: paddle.Tensor, targets: paddle.Tensor, penalty: paddle.Tensor) -> Callable:
     """weights -> (penalised mean cross entropy, its gradient)."""
 
     def value_and_gradient(weights):
-        loss, probabilities = _cross_entropy(inputs @ weights, labels)
-        probabilities[np.arange(len(labels)), labels] -= 1
-        gradient = inputs.T @ (probabilities / len(labels)) + penalty * weights
-        return loss + 0.5 * float((penalty * weights**2).sum(dtype=np.float64)), gradient
+        log_p = F.log_softmax(paddle.matmul(inputs, weights), axis=1)  # [N, K]
+        # Summed in float64: near the optimum the search compares values that differ in the seventh digit.
+        loss = -(log_p * targets).sum(axis=1).astype("float64").mean()
+        loss += 0.5 * (penalty * weights**2).astype("float64").sum()
+        errors = (log_p.exp() - targets) / len(inputs)
+        gradient = paddle.matmul(errors, inputs, transpose_x=True).T + penalty * weights
+        return float(loss), gradient
 
     return value_and_gradient
 
 
 def _minimise(
-    value_and_gradient: Callable, start: np.ndarray, tolerance: float, steps: int = 300, memory: int = 10
-) -> np.ndarray:
+    value_and_gradient: Callable, start: paddle.Tensor, tolerance: float, steps: int = 300, memory: int = 10
+) -> paddle.Tensor:
     """L-BFGS with backtracking, for a smooth convex function, until no partial derivative exceeds ``tolerance``.
 
     Book: Nocedal and Wright, Numerical Optimization, 2006, algorithms 7.4 and 3.1.
     """
     point = start
     value, gradient = value_and_gradient(point)
-    history: list[tuple[np.ndarray, np.ndarray]] = []  # (change of point, change of gradient)
+    history: list[Change] = []
     for _ in range(steps):
-        if np.abs(gradient).max() < tolerance:
+        if float(gradient.abs().max()) < tolerance:
             break
         direction = -_inverse_hessian(history, gradient)
         slope, length = float((direction * gradient).sum()), 1.0
@@ -158,21 +158,29 @@ def _minimise(
         if new_value >= value:  # float32 cannot tell better from worse any more
             break
         moved, turned = new_point - point, new_gradient - gradient
-        if (moved * turned).sum() > 0:
-            history = [*history[1 - memory :], (moved, turned)]
+        curvature = float((moved * turned).sum())
+        if curvature > 0:
+            history = [*history[1 - memory :], Change(moved, turned, curvature)]
         point, value, gradient = new_point, new_value, new_gradient
     return point
 
 
-def _inverse_hessian(history: list, vector: np.ndarray) -> np.ndarray:
+class Change(NamedTuple):
+    """What one step did to the point and to the gradient, and the product of the two."""
+
+    moved: paddle.Tensor
+    turned: paddle.Tensor
+    curvature: float
+
+
+def _inverse_hessian(history: list[Change], vector: paddle.Tensor) -> paddle.Tensor:
     """Product of the approximate inverse Hessian and ``vector``, by the two-loop recursion."""
-    result, factors = vector.copy(), []
-    for moved, turned in reversed(history):
-        factors.append((moved * result).sum() / (moved * turned).sum())
-        result -= factors[-1] * turned
+    result, factors = vector, []
+    for change in reversed(history):
+        factors.append((change.moved * result).sum() / change.curvature)
+        result = result - factors[-1] * change.turned
     if history:
-        moved, turned = history[-1]
-        result *= (moved * turned).sum() / (turned * turned).sum()
-    for (moved, turned), factor in zip(history, reversed(factors)):
-        result += (factor - (turned * result).sum() / (moved * turned).sum()) * moved
+        result = result * (history[-1].curvature / (history[-1].turned ** 2).sum())
+    for change, factor in zip(history, reversed(factors)):
+        result = result + (factor - (change.turned * result).sum() / change.curvature) * change.moved
     return result

@@ -172,7 +172,8 @@ def load_model_arrays(method: Method, arrays: dict[str, np.ndarray], source: str
 
 
 def sync_buffers(method: Method) -> None:
-    """Give every process the main process's buffers (running statistics differ without SyncBatchNorm)."""
+    """Give every process the main process's untrained tensors: running statistics differ without SyncBatchNorm."""
     if distributed.world_size() > 1:
-        for _, buffer in method.named_buffers():
-            distributed.broadcast(buffer)
+        for tensor in method.state_dict().values():
+            if tensor.stop_gradient:
+                distributed.broadcast(tensor)

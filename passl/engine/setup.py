@@ -196,7 +196,7 @@ def build_model(cfg: Config) -> Method:
     seed_everything(cfg.seed, INIT)
     method = build_method(cfg.model)
     if cfg.runtime.to_static:
-        runtime.to_static(method.architecture)
+        method.architecture = runtime.compile(method.architecture)
     return method
 
 

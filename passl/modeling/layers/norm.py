@@ -41,8 +41,7 @@ class SyncBatchNorm(nn.Layer):
         super().__init__()
         self._momentum, self._epsilon = norm._momentum, norm._epsilon
         self.weight, self.bias = norm.weight, norm.bias
-        self.register_buffer("_mean", norm._mean)
-        self.register_buffer("_variance", norm._variance)
+        self._mean, self._variance = norm._mean, norm._variance  # frozen parameters, as in Paddle's BatchNorm
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         shape = [1, -1] + [1] * (x.ndim - 2)
