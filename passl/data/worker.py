@@ -297,4 +297,7 @@ def _work(
         except Exception as error:
             told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
             answer = Filled(error=RuntimeError(f"a data worker failed on samples {pairs[0]} to {pairs[-1]}\n{told}"))
-        pipe.send(answer)
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
