@@ -5,9 +5,25 @@
 >>> print(load_weights(model, "deit_small_patch16_224.pth"))
 """
 
+from .card import Card, read_card, save_card
 from .convert import to_layout
+from .convert.files import convert_file, save_weights
+from .known import known_card, known_cards
 from .load import Report, load_weights
 from .read import read_arrays
 from .save import write_safetensors_atomic
 
-__all__ = ["Report", "load_weights", "read_arrays", "to_layout", "write_safetensors_atomic"]
+__all__ = [
+    "Card",
+    "Report",
+    "convert_file",
+    "known_card",
+    "known_cards",
+    "load_weights",
+    "read_arrays",
+    "read_card",
+    "save_card",
+    "save_weights",
+    "to_layout",
+    "write_safetensors_atomic",
+]

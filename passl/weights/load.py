@@ -15,13 +15,11 @@ from paddle import nn
 from passl.utils.errors import CheckpointError
 
 from .convert import Normal, normalise
-from .convert.normal import is_unused
+from .convert.normal import BACKBONE, HEAD, PADDLE_SUFFIXES, is_unused
 from .read import read_arrays
 from .resize import adapt_positions
 
 Source = Union[str, Path, Mapping[str, np.ndarray]]
-_BACKBONE, _HEAD = "architecture.", "head."
-_PADDLE_SUFFIXES = (".pdparams", ".pdopt", ".pd")
 
 
 @dataclass
@@ -121,10 +119,10 @@ def load_weights(
 
 def _find(model, state, arrays, layout, prefix, path, antialias):
     """Normal arrays, the same with positions resampled, and {state name: normal name} of the model."""
-    whole = any(name.startswith(_BACKBONE) for name in state)  # a model or method, not a bare backbone
-    goals = {n: n[len(_BACKBONE) :] if n.startswith(_BACKBONE) else n for n in state}
+    whole = any(name.startswith(BACKBONE) for name in state)  # a model or method, not a bare backbone
+    goals = {n: n[len(BACKBONE) :] if n.startswith(BACKBONE) else n for n in state}
     if whole:
-        goals = {name: goal for name, goal in goals.items() if name.startswith((_BACKBONE, _HEAD))}
+        goals = {name: goal for name, goal in goals.items() if name.startswith((BACKBONE, HEAD))}
     known = set(goals.values())
     linear = {f"{name}.weight" for name, layer in model.named_sublayers() if isinstance(layer, nn.Linear)}
     turned = {goals[name] for name in linear & set(goals)}
@@ -134,14 +132,14 @@ def _find(model, state, arrays, layout, prefix, path, antialias):
         prefix,
         score=lambda names: sum(name in known for name in names),
         linear=lambda name, array: name in turned or (name not in known and name.endswith(".weight")),
-        paddle_file=path is not None and path.suffix in _PADDLE_SUFFIXES,
+        paddle_file=path is not None and path.suffix in PADDLE_SUFFIXES,
     )
     backbone = model.architecture if whole else model
     fitted = normal.arrays
     if hasattr(backbone, "adapt_weights"):
         fitted = backbone.adapt_weights(dict(fitted))
     fitted = adapt_positions(backbone, fitted, antialias)
-    if normal.prefix == _BACKBONE:  # one of our own files: what the method keeps beside the backbone comes along
+    if normal.prefix == BACKBONE:  # one of our own files: what the method keeps beside the backbone comes along
         goals.update({name: name for name in state if name not in goals and name in arrays})
         fitted.update({name: arrays[name] for name in goals.values() if name not in fitted and name in arrays})
         normal.left_out = [name for name in normal.left_out if name not in goals]
@@ -156,7 +154,7 @@ def _compare(report: Report, state, normal, fitted, goals: Mapping[str, str]) ->
     """Sort the model's tensors and the file's into the report's lists."""
     for name, tensor in state.items():
         array, wanted = fitted.get(goals.get(name, "")), tuple(tensor.shape)
-        head = name.startswith(_HEAD)
+        head = name.startswith(HEAD)
         if array is not None and array.shape == wanted:
             report.matched.append(name)
             before = normal.get(goals[name])
@@ -171,7 +169,7 @@ def _compare(report: Report, state, normal, fitted, goals: Mapping[str, str]) ->
         else:
             report.missing.append(name)
     fresh = {name.rpartition(".")[0] for name, _ in report.fresh_head}
-    halves = [name for name in report.matched if name.startswith(_HEAD) and name.rpartition(".")[0] in fresh]
+    halves = [name for name in report.matched if name.startswith(HEAD) and name.rpartition(".")[0] in fresh]
     report.matched = [name for name in report.matched if name not in halves]
     report.fresh_head += [(name, "the rest of its layer does not fit") for name in halves]
     used = set(goals.values())
@@ -179,7 +177,7 @@ def _compare(report: Report, state, normal, fitted, goals: Mapping[str, str]) ->
 
 
 def _check(report: Report, state, normal, strict: bool) -> None:
-    backbone = [name for name in report.matched if not name.startswith(_HEAD)]
+    backbone = [name for name in report.matched if not name.startswith(HEAD)]
     if not strict or not (report.missing or report.mismatched or not backbone):
         return
     advice = "load with strict=False to go on with what matches"

@@ -56,6 +56,9 @@ _UNUSED = re.compile(
     r".*\.?(num_batches_tracked|relative_position_index|relative_coords_table|attn_mask|attention_bias_idxs)"
 )
 
+BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
+PADDLE_SUFFIXES = (".pdparams", ".pdopt", ".pd")
+
 Score = Callable[[Iterable[str]], int]
 
 
@@ -137,12 +140,11 @@ def to_layout(arrays: Mapping[str, np.ndarray], layout: str = "timm") -> Arrays:
         raise CheckpointError(
             f"weights can be written as 'timm' or 'passl', not '{layout}'{did_you_mean(layout, ['timm'])}"
         )
-    start = "architecture."
-    if any(name.startswith(start) for name in arrays):
+    if any(name.startswith(BACKBONE) for name in arrays):
         arrays = {
-            name[len(start) :] if name.startswith(start) else name: array
+            name[len(BACKBONE) :] if name.startswith(BACKBONE) else name: array
             for name, array in arrays.items()
-            if name.startswith((start, "head."))
+            if name.startswith((BACKBONE, HEAD))
         }
     back = {ours: theirs for theirs, ours in _STATISTICS.items()}
     named = {_last_word(name, back): _turn(name, array) for name, array in arrays.items()}

@@ -39,25 +39,27 @@ PARALLEL = Layout(
     ),
 )
 
+# transformers up to 4 writes the longer names, 5 the shorter ones.
 _HF = r"(?:(?:vit|deit)\.)?"
-_HF_LAYER = _HF + r"encoder\.layer\.(\d+)\."
+_HF_LAYER = _HF + r"(?:encoder\.layer|layers)\.(\d+)\."
+_HF_QKV = tuple(rf"(?:attention\.{name}|{name[0]}_proj)" for name in ("query", "key", "value"))
 
 HF = Layout(
     name="hf",
     family="ViT, DeiT",
-    signature=(_HF_LAYER + r"attention\.attention\.query\.weight", _HF_LAYER + r"layernorm_before\.weight"),
+    signature=(_HF_LAYER + rf"attention\.{_HF_QKV[0]}\.weight", _HF_LAYER + r"layernorm_before\.weight"),
     rules=(
         Rule(_HF + r"embeddings\.cls_token", "cls_token"),
         Rule(_HF + r"embeddings\.distillation_token", "dist_token"),
         Rule(_HF + r"embeddings\.position_embeddings", "pos_embed"),
         Rule(_HF + r"embeddings\.mask_token", None),
         parameters(_HF + r"embeddings\.patch_embeddings\.projection", "patch_embed.proj"),
-        *joined(_HF_LAYER + r"attention\.attention\.{}", r"blocks.\1.attn.qkv", ("query", "key", "value")),
-        parameters(_HF_LAYER + r"attention\.output\.dense", r"blocks.\1.attn.proj"),
+        *joined(_HF_LAYER + r"attention\.{}", r"blocks.\1.attn.qkv", _HF_QKV),
+        parameters(_HF_LAYER + r"attention\.(?:output\.dense|o_proj)", r"blocks.\1.attn.proj"),
         parameters(_HF_LAYER + r"layernorm_before", r"blocks.\1.norm1"),
         parameters(_HF_LAYER + r"layernorm_after", r"blocks.\1.norm2"),
-        parameters(_HF_LAYER + r"intermediate\.dense", r"blocks.\1.mlp.fc1"),
-        parameters(_HF_LAYER + r"output\.dense", r"blocks.\1.mlp.fc2"),
+        parameters(_HF_LAYER + r"(?:intermediate\.dense|mlp\.fc1)", r"blocks.\1.mlp.fc1"),
+        parameters(_HF_LAYER + r"(?:output\.dense|mlp\.fc2)", r"blocks.\1.mlp.fc2"),
         parameters(_HF + "layernorm", "norm"),
         parameters(r"(?:cls_)?classifier", "head"),
         parameters("distillation_classifier", "head_dist"),

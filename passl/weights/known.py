@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards of published ImageNet-1k weights.
+
+top-1 is timm's evaluation of each weight under the settings of the row (results-imagenet.csv of
+timm 1.0.29); the last two columns are the authors' own figure and the crop they used, where it differs.
+Names are timm's, ``model.tag``.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from passl.utils.errors import CheckpointError, did_you_mean
+
+from .card import IMAGENET, INCEPTION, Card
+
+# name, img_size, crop fraction, interpolation (c bicubic, l bilinear), top-1, official top-1 and crop
+_TABLE = """
+vit_base_patch16_224.augreg2_in21k_ft_in1k           224 0.9   c  85.11  -
+vit_base_patch16_224.augreg_in1k                     224 0.9   c  79.15  -
+vit_base_patch16_224.augreg_in21k_ft_in1k            224 0.9   c  84.53  -
+vit_base_patch16_224.orig_in21k_ft_in1k              224 0.9   c  81.78  -
+vit_base_patch16_224.sam_in1k                        224 0.9   c  80.25  -
+vit_base_patch16_384.augreg_in1k                     384 1     c  81.10  -
+vit_base_patch16_384.augreg_in21k_ft_in1k            384 1     c  86.01  -
+vit_base_patch16_384.orig_in21k_ft_in1k              384 1     c  84.21  -
+vit_base_patch32_224.augreg_in1k                     224 0.9   c  74.91  -
+vit_base_patch32_224.augreg_in21k_ft_in1k            224 0.9   c  80.73  -
+vit_base_patch32_224.sam_in1k                        224 0.9   c  73.70  -
+vit_base_patch32_384.augreg_in1k                     384 1     c  78.75  -
+vit_base_patch32_384.augreg_in21k_ft_in1k            384 1     c  83.36  -
+vit_base_patch8_224.augreg2_in21k_ft_in1k            224 0.9   c  86.25  -
+vit_base_patch8_224.augreg_in21k_ft_in1k             224 0.9   c  85.84  -
+vit_large_patch16_224.augreg_in21k_ft_in1k           224 0.9   c  85.86  -
+vit_large_patch16_384.augreg_in21k_ft_in1k           384 1     c  87.10  -
+vit_large_patch32_384.orig_in21k_ft_in1k             384 1     c  81.51  -
+vit_small_patch16_224.augreg_in1k                    224 0.9   c  78.84  -
+vit_small_patch16_224.augreg_in21k_ft_in1k           224 0.9   c  81.40  -
+vit_small_patch16_384.augreg_in1k                    384 1     c  81.13  -
+vit_small_patch16_384.augreg_in21k_ft_in1k           384 1     c  83.81  -
+vit_small_patch32_224.augreg_in21k_ft_in1k           224 0.9   c  76.01  -
+vit_small_patch32_384.augreg_in21k_ft_in1k           384 1     c  80.48  -
+vit_tiny_patch16_224.augreg_in21k_ft_in1k            224 0.9   c  75.45  -
+vit_tiny_patch16_384.augreg_in21k_ft_in1k            384 1     c  78.44  -
+deit_base_distilled_patch16_224.fb_in1k              224 0.9   c  83.38  83.4 0.875
+deit_base_distilled_patch16_384.fb_in1k              384 1     c  85.44  85.2 0.875
+deit_base_patch16_224.fb_in1k                        224 0.9   c  81.98  81.8 0.875
+deit_base_patch16_384.fb_in1k                        384 1     c  83.11  82.9 0.875
+deit_small_distilled_patch16_224.fb_in1k             224 0.9   c  81.20  81.2 0.875
+deit_small_patch16_224.fb_in1k                       224 0.9   c  79.86  79.9 0.875
+deit_tiny_distilled_patch16_224.fb_in1k              224 0.9   c  74.54  74.5 0.875
+deit_tiny_patch16_224.fb_in1k                        224 0.9   c  72.19  72.2 0.875
+deit3_base_patch16_224.fb_in1k                       224 0.9   c  83.80  83.8 1
+deit3_base_patch16_224.fb_in22k_ft_in1k              224 1     c  85.73  -
+deit3_base_patch16_384.fb_in1k                       384 1     c  85.09  -
+deit3_base_patch16_384.fb_in22k_ft_in1k              384 1     c  86.74  -
+deit3_huge_patch14_224.fb_in1k                       224 0.9   c  85.20  85.2 1
+deit3_huge_patch14_224.fb_in22k_ft_in1k              224 1     c  87.18  -
+deit3_large_patch16_224.fb_in1k                      224 0.9   c  84.77  84.9 1
+deit3_large_patch16_224.fb_in22k_ft_in1k             224 1     c  86.99  -
+deit3_large_patch16_384.fb_in1k                      384 1     c  85.82  -
+deit3_large_patch16_384.fb_in22k_ft_in1k             384 1     c  87.74  -
+deit3_medium_patch16_224.fb_in1k                     224 0.9   c  83.09  83.0 1
+deit3_medium_patch16_224.fb_in22k_ft_in1k            224 1     c  84.55  -
+deit3_small_patch16_224.fb_in1k                      224 0.9   c  81.38  81.4 1
+deit3_small_patch16_224.fb_in22k_ft_in1k             224 1     c  83.08  -
+deit3_small_patch16_384.fb_in1k                      384 1     c  83.43  -
+deit3_small_patch16_384.fb_in22k_ft_in1k             384 1     c  84.85  -
+cait_m36_384.fb_dist_in1k                            384 1     c  86.06  -
+cait_m48_448.fb_dist_in1k                            448 1     c  86.48  -
+cait_s24_224.fb_dist_in1k                            224 1     c  83.48  -
+cait_s24_384.fb_dist_in1k                            384 1     c  85.05  -
+cait_s36_384.fb_dist_in1k                            384 1     c  85.46  -
+cait_xs24_384.fb_dist_in1k                           384 1     c  84.06  -
+cait_xxs24_224.fb_dist_in1k                          224 1     c  78.40  -
+cait_xxs24_384.fb_dist_in1k                          384 1     c  80.95  -
+cait_xxs36_224.fb_dist_in1k                          224 1     c  79.75  -
+cait_xxs36_384.fb_dist_in1k                          384 1     c  82.20  -
+resnet101.a1_in1k                                    224 0.95  c  81.49  -
+resnet101.a2_in1k                                    224 0.95  c  81.34  -
+resnet101.a3_in1k                                    224 0.95  c  79.84  -
+resnet101.tv2_in1k                                   224 0.965 l  81.91  -
+resnet101.tv_in1k                                    224 0.875 l  77.40  -
+resnet152.a1_in1k                                    224 0.95  c  82.00  -
+resnet152.a2_in1k                                    224 0.95  c  81.76  -
+resnet152.a3_in1k                                    224 0.95  c  80.55  -
+resnet152.tv2_in1k                                   224 0.965 l  82.29  -
+resnet152.tv_in1k                                    224 0.875 l  78.33  -
+resnet18.a1_in1k                                     224 0.95  c  71.50  -
+resnet18.a2_in1k                                     224 0.95  c  70.63  -
+resnet18.a3_in1k                                     224 0.95  c  68.25  -
+resnet18.tv_in1k                                     224 0.875 l  69.75  -
+resnet34.a1_in1k                                     224 0.95  c  76.42  -
+resnet34.a2_in1k                                     224 0.95  c  75.52  -
+resnet34.a3_in1k                                     224 0.95  c  73.00  -
+resnet34.tv_in1k                                     224 0.875 l  73.30  -
+resnet50.a1_in1k                                     224 0.95  c  80.38  -
+resnet50.a2_in1k                                     224 0.95  c  79.83  -
+resnet50.a3_in1k                                     224 0.95  c  78.05  -
+resnet50.tv2_in1k                                    224 0.965 l  80.85  -
+resnet50.tv_in1k                                     224 0.875 l  76.16  -
+"""
+
+_SOURCES = {
+    "vit": "Google, https://github.com/google-research/vision_transformer",
+    "deit": "Meta, https://github.com/facebookresearch/deit",
+    "deit3": "Meta, https://github.com/facebookresearch/deit",
+    "cait": "Meta, https://github.com/facebookresearch/deit",
+    "tv": "torchvision, https://github.com/pytorch/vision",
+    "tv2": "torchvision, https://github.com/pytorch/vision",
+    "a1": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
+    "a2": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
+    "a3": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
+}
+
+
+@functools.cache
+def known_cards() -> dict[str, Card]:
+    """Every known card by the name of its weights."""
+    cards = {}
+    for line in _TABLE.split("\n")[1:-1]:
+        name, size, crop, interpolation, top1, *official = line.split()
+        model, tag = name.split(".")
+        family = model.split("_")[0]
+        mean, std = INCEPTION if family == "vit" else IMAGENET
+        cards[name] = Card(
+            name=name,
+            model=model,
+            img_size=int(size),
+            crop_fraction=float(crop),
+            interpolation={"c": "bicubic", "l": "bilinear"}[interpolation],
+            mean=mean,
+            std=std,
+            norm_eps=1e-5 if family.startswith("resnet") else 1e-6,
+            top1=float(top1),
+            official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
+            source=_SOURCES[tag.split("_")[0] if family.startswith("resnet") else family],
+        )
+    return cards
+
+
+def known_card(name: str) -> Card:
+    """The card of the weights ``name`` (``model.tag``), or of a model that has only one.
+
+    Raises:
+        CheckpointError: unknown name, or a model with several weights; names the choices.
+    """
+    cards = known_cards()
+    matches = [card for key, card in cards.items() if name in (key, card.model)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise CheckpointError(f"'{name}' has several weights, name one: {', '.join(card.name for card in matches)}")
+    raise CheckpointError(f"no known weights are called '{name}'{did_you_mean(name, cards)}")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move weights between libraries; no foreign library is needed, and nothing in the source file is run.
+
+python tools/convert.py deit_small.pth deit_small.safetensors                       to passl's names
+python tools/convert.py output/my_run/final.safetensors for_timm.safetensors --to timm
+python tools/convert.py ViT-B_16.npz vit.safetensors --model vit_base_patch16_224   checked against a model
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # works in a checkout that is not installed
+
+from passl.catalogue import create_model
+from passl.engine.cli import run_tool
+from passl.weights import convert_file, load_weights, save_weights
+from passl.weights.convert import LAYOUT_NAMES
+from passl.weights.convert.files import TARGETS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source", metavar="SRC", help=".safetensors, .pth/.pt/.bin, .npz or .pdparams")
+    parser.add_argument("target", metavar="DST", help="the .safetensors file to write")
+    parser.add_argument("--from", dest="layout", default="auto", choices=LAYOUT_NAMES, help="whose names SRC has")
+    parser.add_argument("--to", default="passl", choices=TARGETS, help="whose names DST gets")
+    parser.add_argument("--model", metavar="NAME", help="go through this model: resizes positions, checks every tensor")
+    parser.add_argument("--prefix", help="what to cut off in front of SRC's names, e.g. 'student.'")
+    parser.add_argument(
+        "--ignore-global", action="append", default=[], metavar="MODULE.NAME", help="skip pickled objects of this kind"
+    )
+    args = parser.parse_args()
+    if args.model:
+        model = create_model(args.model)
+        print(load_weights(model, args.source, args.layout, prefix=args.prefix, ignore_globals=args.ignore_global))
+        save_weights(model, args.target, to=args.to)
+    else:
+        done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global)
+        cut = f", prefix '{done.prefix}'" if done.prefix else ""
+        print(f"{args.source}: layout {done.layout}{cut}, {len(done.arrays)} tensors")
+        if done.left_out:
+            print(f"left out: {len(done.left_out)} tensors outside that prefix, such as {done.left_out[0]}")
+    print(f"wrote {args.target}")
+
+
+if __name__ == "__main__":
+    run_tool(main)
