@@ -45,31 +45,31 @@ class SyncBatchNorm(nn.Layer):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         shape = [1, -1] + [1] * (x.ndim - 2)
+        half = x.dtype in (paddle.float16, paddle.bfloat16)
+        wide = x.astype("float32") if half else x  # statistics need more digits than half precision has
         if self.training:
-            mean, variance = self._batch_statistics(x.astype("float32"))
+            axes = [0, *range(2, x.ndim)]
+            count = paddle.full([1], float(x.size // x.shape[1]), wide.dtype)
+            total = all_reduce_with_gradient(paddle.concat([wide.sum(axes), count]))
+            mean, count = total[:-1], total[-1]
+            mean = mean / count
+            centred = wide - mean.reshape(shape)
+            variance = all_reduce_with_gradient(centred.square().sum(axes)) / count
+            self._move_running_statistics(mean, variance)
         else:
-            mean, variance = self._mean, self._variance
+            centred, variance = wide - self._mean.reshape(shape), self._variance
         scale = paddle.rsqrt(variance + self._epsilon)
         if self.weight is not None:
             scale = scale * self.weight
-        shift = -mean * scale
+        y = centred * scale.reshape(shape)
         if self.bias is not None:
-            shift = shift + self.bias
-        return x * scale.reshape(shape).astype(x.dtype) + shift.reshape(shape).astype(x.dtype)
+            y = y + self.bias.reshape(shape)
+        return y.astype(x.dtype)
 
-    def _batch_statistics(self, x):
-        """Mean and biased variance over all processes; also moves the running statistics."""
-        axes = [0, *range(2, x.ndim)]
-        count = float(x.size // x.shape[1])
-        local = paddle.concat([x.sum(axes), paddle.full([1], count)])
-        total = all_reduce_with_gradient(local)
-        mean = total[:-1] / total[-1]
-        centred = x - mean.reshape([1, -1] + [1] * (x.ndim - 2))
-        variance = all_reduce_with_gradient(centred.square().sum(axes)) / total[-1]
-        with paddle.no_grad():
-            self._mean.set_value(self._momentum * self._mean + (1 - self._momentum) * mean)
-            self._variance.set_value(self._momentum * self._variance + (1 - self._momentum) * variance)
-        return mean, variance
+    @paddle.no_grad()
+    def _move_running_statistics(self, mean: paddle.Tensor, variance: paddle.Tensor) -> None:
+        for running, batch in ((self._mean, mean), (self._variance, variance)):  # biased variance, as in Paddle
+            running.set_value(self._momentum * running + (1 - self._momentum) * batch.astype(running.dtype))
 
 
 def convert_sync_batchnorm(model: nn.Layer) -> nn.Layer:
