@@ -82,9 +82,9 @@ class MaskedReconstruction(nn.Layer):
         patches = patchify(images.astype("float32"), patch_size)
         if not self.norm_pix:
             return patches
-        mean = patches.mean(-1, keepdim=True)
-        variance = patches.var(-1, unbiased=True, keepdim=True)
-        return (patches - mean) * paddle.rsqrt(variance + self.epsilon)
+        centred = patches - patches.mean(-1, keepdim=True)
+        variance = centred.square().sum(-1, keepdim=True) / (patches.shape[-1] - 1)
+        return centred * paddle.rsqrt(variance + self.epsilon)
 
     def extra_repr(self) -> str:
         return f"norm_pix={self.norm_pix}"
