@@ -13,6 +13,8 @@ from passl.modeling.heads import build_head
 from passl.modeling.model import Model
 from passl.utils.config import config_root, get_config
 from passl.utils.errors import ConfigError, did_you_mean
+from passl.utils.log import logger
+from passl.weights import load_weights
 
 FAMILIES = ("cait", "deit", "resnet", "vit")
 
@@ -40,9 +42,7 @@ def create_model(name: str, weights: str | Path | None = None, num_classes: int 
         head["num_classes"] = num_classes
     model = Model(backbone, build_head(head))
     if weights is not None:
-        from passl.weights import load_weights
-
-        load_weights(model, weights)
+        logger.info("%s", load_weights(model, weights))
     return model
 
 

@@ -10,6 +10,7 @@ import passl
 from passl.catalogue import FAMILIES, config_path
 from passl.utils.config import config_root, get_config
 from passl.utils.errors import ConfigError
+from passl.weights import save_weights
 
 PARAMETERS = {
     "cait_m36_384": 271_221_352,
@@ -109,6 +110,16 @@ def test_classes_and_architecture_can_be_changed():
 def test_no_classes_gives_features():
     model = passl.create_model("cait_xxs24_224", num_classes=0, depth=1, img_size=32)
     assert model(paddle.randn([1, 3, 32, 32])).shape == [1, 192]
+
+
+def test_weights_are_loaded_and_positions_resized(tmp_path):
+    small = passl.create_model("cait_xxs24_224", num_classes=3, depth=1, img_size=32)
+    save_weights(small, tmp_path / "weights.safetensors")
+    same = passl.create_model("cait_xxs24_224", tmp_path / "weights.safetensors", 3, depth=1, img_size=32)
+    assert all((value == same.state_dict()[name]).all() for name, value in small.state_dict().items())
+    larger = passl.create_model("cait_xxs24_224", tmp_path / "weights.safetensors", 3, depth=1, img_size=(48, 32))
+    assert larger.architecture.pos_embed.shape == [1, 6, 192]
+    assert (larger.head.fc.weight == small.head.fc.weight).all()
 
 
 def test_an_unknown_name_is_corrected():

@@ -12,6 +12,7 @@ from paddle.nn.initializer import Uniform
 from passl.utils.registry import HEADS
 
 _NORMS = {"batch": nn.BatchNorm1D, "layer": nn.LayerNorm}
+_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 @HEADS.register()
@@ -39,7 +40,7 @@ class MLPHead(nn.Sequential):
         last_affine: whether that last norm has a weight and a bias.
         bias: bias of the hidden linear layers; by default only where no norm follows.
         last_bias: the same for the last linear layer.
-        act: class of the activation.
+        act: ``"relu"`` or ``"gelu"``.
     Shape: [B, in_dim] -> [B, out_dim].
     """
 
@@ -53,10 +54,12 @@ class MLPHead(nn.Sequential):
         last_affine: bool = True,
         bias: bool | None = None,
         last_bias: bool | None = None,
-        act=nn.ReLU,
+        act: str = "relu",
     ):
         if norm is not None and norm not in _NORMS:
             raise ValueError(f"norm must be one of {', '.join(_NORMS)} or None, got {norm!r}")
+        if act not in _ACTIVATIONS:
+            raise ValueError(f"act must be one of {', '.join(_ACTIVATIONS)}, got {act!r}")
         if last_norm and norm is None:
             raise ValueError("last_norm=True needs a norm to put there: set norm to 'batch' or 'layer'")
         layers: list[nn.Layer] = []
@@ -64,10 +67,10 @@ class MLPHead(nn.Sequential):
             layers.append(_linear(in_dim, hidden_dim, norm is None if bias is None else bias))
             if norm is not None:
                 layers.append(_NORMS[norm](hidden_dim))
-            layers.append(act())
+            layers.append(_ACTIVATIONS[act]())
             in_dim = hidden_dim
         layers.append(_linear(in_dim, out_dim, not last_norm if last_bias is None else last_bias))
-        if last_norm:
+        if last_norm and norm is not None:
             affine = None if last_affine else False
             layers.append(_NORMS[norm](out_dim, weight_attr=affine, bias_attr=affine))
         super().__init__(*layers)

@@ -46,7 +46,7 @@ def test_no_hidden_layer_is_one_linear_map():
 
 
 def test_layer_norm_and_another_activation_can_be_chosen():
-    assert kinds(MLPHead(8, [16], 4, norm="layer", act=nn.GELU)) == ["Linear", "LayerNorm", "GELU", "Linear"]
+    assert kinds(MLPHead(8, [16], 4, norm="layer", act="gelu")) == ["Linear", "LayerNorm", "GELU", "Linear"]
 
 
 def test_weights_start_as_pytorch_s_do():
@@ -56,7 +56,9 @@ def test_weights_start_as_pytorch_s_do():
         assert float(parameter.std()) == pytest.approx(0.1 / 3**0.5, rel=0.1)
 
 
-def test_impossible_norms_are_refused():
+def test_impossible_norms_and_activations_are_refused():
+    with pytest.raises(ValueError, match="act must be one of relu, gelu"):
+        MLPHead(8, [16], 4, act="elu")
     with pytest.raises(ValueError, match="norm must be one of"):
         MLPHead(8, [16], 4, norm="group")
     with pytest.raises(ValueError, match="last_norm"):
