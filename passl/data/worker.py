@@ -9,6 +9,7 @@ small /dev/shm of containers does not matter.  Where processes cannot be forked,
 
 from __future__ import annotations
 
+import atexit
 import gc
 import mmap
 import multiprocessing
@@ -228,6 +229,7 @@ class WorkerPool:
             theirs.close()
             self._pipes.append(ours)
             self._processes.append(process)
+        atexit.register(self.close)  # runs before multiprocessing's own exit, which would wait for the workers
 
     def __len__(self) -> int:
         return len(self._processes)
@@ -261,6 +263,7 @@ class WorkerPool:
         """End all workers, at once; does nothing in a forked copy."""
         if os.getpid() != self._owner:
             return
+        atexit.unregister(self.close)
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes:
@@ -275,8 +278,8 @@ def _work(
     pipe: Connection, reader: SampleReader, layout: Layout, slots: list[list[np.ndarray]] | None, parent: int
 ) -> None:
     """Main function of a worker process; ends when its parent does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the parent's handler, which saves a checkpoint
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the parent still needs
+        signal.signal(number, signal.SIG_IGN)  # batches to finish its step and save
     gc.freeze()  # what was inherited is never garbage; looking at it would copy its pages
     while os.getppid() == parent:
         if not pipe.poll(1.0):

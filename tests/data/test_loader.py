@@ -211,6 +211,16 @@ def test_a_killed_worker_is_an_error_and_not_a_hang_and_the_loader_recovers():
     loader.close()
 
 
+def test_workers_leave_signals_to_their_parent():
+    with train_loader(Arange(200, transforms=[_Slow()]), 10, 2) as loader:
+        batches = iter(loader)
+        next(batches)
+        for process in loader._pool._processes:
+            os.kill(process.pid, signal.SIGTERM)
+            os.kill(process.pid, signal.SIGINT)
+        assert len(list(batches)) == 19
+
+
 def alive(pid):
     try:
         os.kill(pid, 0)
@@ -244,14 +254,19 @@ input()
 
 
 @pytest.mark.slow
-def test_workers_end_when_their_parent_is_killed():
+@pytest.mark.parametrize("killed", [True, False])
+def test_workers_end_with_their_parent(killed):
     root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(pids) == 2 and all(alive(pid) for pid in pids)
-        parent.kill()
+        if killed:
+            parent.kill()
+        else:
+            parent.stdin.close()
+        parent.wait(5)
     deadline = time.time() + 5
     while any(alive(pid) for pid in pids) and time.time() < deadline:
         time.sleep(0.1)

@@ -59,6 +59,10 @@ def test_a_class_of_training_without_validation_images_is_a_warning(tree):
     assert report.warnings == ["1 classes have no image: bee"]
 
 
+def test_training_data_without_classes_sets_no_class_map(tree):
+    assert not precheck(ImageFolder(tree), train_classes=ImageFiles(tree).classes).warnings
+
+
 def test_small_images_and_a_large_head_are_warnings(tree):
     report = precheck(ImageFolder(tree), num_classes=1000, img_size=224)
     assert "the head has 1000 outputs for 3 classes" in report.warnings[0]
@@ -117,6 +121,11 @@ def test_a_whole_file_with_bytes_after_its_end_is_fine(tree):
 def test_images_in_memory_are_not_decoded_one_by_one(dataset):
     report = precheck(dataset, num_classes=len(dataset.classes))
     assert report.num_decoded == 1 and sum(report.class_counts.values()) == len(dataset)
+
+
+def test_a_data_set_with_getitem_only_is_read_once():
+    report = precheck([{"image": noise_image()}] * 7, num_classes=3)
+    assert (report.num_images, report.num_decoded, report.class_counts) == (7, 1, {})
 
 
 def test_negative_labels_are_outside(tmp_path):
