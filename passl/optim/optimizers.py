@@ -123,7 +123,15 @@ class AdamW(Optimizer):
         epsilon: added to the root of the bias-corrected second moment.
     """
 
-    def __init__(self, parameters, learning_rate, weight_decay=0.01, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        learning_rate: float,
+        weight_decay: float = 0.01,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+    ):
         super().__init__(parameters, learning_rate, weight_decay)
         self.beta1, self.beta2, self.epsilon = float(beta1), float(beta2), float(epsilon)
 
@@ -193,7 +201,14 @@ class SGD(Optimizer):
         nesterov: look ahead by one velocity step.
     """
 
-    def __init__(self, parameters, learning_rate, weight_decay=0.0, momentum=0.9, nesterov=False):
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+        nesterov: bool = False,
+    ):
         super().__init__(parameters, learning_rate, weight_decay)
         self.momentum, self.nesterov = float(momentum), bool(nesterov)
 
@@ -222,7 +237,14 @@ class LARS(Optimizer):
         trust_coefficient: eta, the share of |p| that a step of rate 1 may change.
     """
 
-    def __init__(self, parameters, learning_rate, weight_decay=0.0, momentum=0.9, trust_coefficient=0.001):
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        momentum: float = 0.9,
+        trust_coefficient: float = 0.001,
+    ):
         super().__init__(parameters, learning_rate, weight_decay)
         self.momentum, self.trust_coefficient = float(momentum), float(trust_coefficient)
 

@@ -41,7 +41,9 @@ def kill_again_and_again(config, output_dir, kills, chance, *arguments):
     """Kill the run ``kills`` times at random moments after it did something, then let it end."""
     for _ in range(kills):
         process = subprocess.Popen(
-            command(config, output_dir, "--resume", "auto", *arguments), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command(config, output_dir, "--resume", "auto", *arguments),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
         )
         before = (output_dir / "metrics.jsonl").stat().st_size if (output_dir / "metrics.jsonl").exists() else -1
         while process.poll() is None:
@@ -55,7 +57,16 @@ def kill_again_and_again(config, output_dir, kills, chance, *arguments):
     return run_to_the_end(config, output_dir, "--resume", "auto", *arguments)
 
 
-LONG = ("-o", "epochs=8", "-o", "checkpoint.save_every_steps=1", "-o", "ema.enabled=true", "-o", "model.architecture.drop_path_rate=0.2")
+LONG = (
+    "-o",
+    "epochs=8",
+    "-o",
+    "checkpoint.save_every_steps=1",
+    "-o",
+    "ema.enabled=true",
+    "-o",
+    "model.architecture.drop_path_rate=0.2",
+)
 
 
 @pytest.mark.parametrize(("config", "kills"), [("classifier.yaml", 3)])
@@ -78,7 +89,10 @@ def test_ten_kills_change_nothing(tmp_path, config, workers):
 def test_a_polite_stop_saves_and_says_how_to_go_on(tmp_path):
     expected = run_to_the_end("classifier.yaml", tmp_path / "whole", *LONG)
     process = subprocess.Popen(
-        command("classifier.yaml", tmp_path / "stopped", *LONG), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command("classifier.yaml", tmp_path / "stopped", *LONG),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     metrics = tmp_path / "stopped" / "metrics.jsonl"
     while process.poll() is None and not (metrics.exists() and metrics.stat().st_size > 500):
