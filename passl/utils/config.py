@@ -6,6 +6,7 @@ This module reads and merges; what the values may be is the business of ``schema
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping, MutableMapping
 from pathlib import Path
@@ -153,9 +154,10 @@ def _find(name: str | os.PathLike[str], folder: Path) -> Path:
     if (folder / path).is_dir():
         names = ", ".join(sorted(f.name for f in (folder / path).glob("*.y*ml"))) or "it has none"
         raise ConfigError(f"{path} is a folder; a config is one YAML file in it: {names}")
-    near = [(path.parent / f.name).as_posix() for f in place.glob("*.y*ml")] if place.is_dir() else []
-    known = [f"configs/{f.relative_to(config_root()).as_posix()}" for f in config_root().rglob("*.yaml")]
-    hint = did_you_mean(path.as_posix(), near) or did_you_mean(path.as_posix(), known)
+    known = [(path.parent / f.name).as_posix() for f in place.glob("*.y*ml")] if place.is_dir() else []
+    known += [f"configs/{f.relative_to(config_root()).as_posix()}" for f in config_root().rglob("*.yaml")]
+    near = difflib.get_close_matches(path.as_posix(), dict.fromkeys(known), n=3)
+    hint = f" - did you mean {' or '.join(map(repr, sorted(near)))}?" if near else ""
     raise ConfigError(f"there is no config file '{path}'{hint}")
 
 

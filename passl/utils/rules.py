@@ -78,9 +78,10 @@ def image_sizes(checked: Checked) -> Iterator[str]:
         path = f"dataloader.{split}.dataset.transforms"
         sizes = list(_sizes(checked, checked.get(path), path))
         if expected and sizes and None not in sizes and expected not in sizes:
+            given, wanted = _text(sizes[0]), _text(expected)
             yield (
-                f"{path}: give images of {_text(sizes[0])} pixels, but model.architecture.img_size is "
-                f"{_text(expected)}; crop to {_text(expected)} or set model.architecture.img_size to {_text(sizes[0])}"
+                f"{path}: give images of {given} pixels, but model.architecture.img_size is {wanted}; "
+                f"crop to {wanted} or set model.architecture.img_size to {given}"
             )
 
 
@@ -95,7 +96,7 @@ def _sizes(checked: Checked, transforms: Any, path: str) -> Iterator[Size | None
             for view in views if isinstance(views, list) else ():
                 yield from _sizes(checked, view, path)
             return
-        if "size" in transform:
+        if "size" in transform and "size" in arguments(TRANSFORMS.get(transform["name"]))[0]:
             shorter_side = transform["name"] == "Resize" and isinstance(transform["size"], int)
             size = None if shorter_side else _pair(transform["size"])
     yield size
@@ -165,8 +166,8 @@ def _pair(value: Any) -> Size | None:
     return None
 
 
-def _text(size: Size) -> str:
-    return f"{size[0]}x{size[1]}"
+def _text(size: Size | None) -> str:
+    return "?" if size is None else f"{size[0]}x{size[1]}"
 
 
 RULES = (needed_for_training, widths, patches, image_sizes, class_counts, evaluation, parameters)

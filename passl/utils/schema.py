@@ -8,9 +8,7 @@ against ``sections.py``; rules that join several keys are in ``rules.py``.
 
 from __future__ import annotations
 
-import copy
 import importlib
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,7 +108,7 @@ class Check:
             if key.default is REQUIRED:
                 self.faults.append(f"{path}: missing; it is {key.doc}")
                 return None
-            value = copy.copy(key.default)
+            value = key.default
         elif isinstance(key, Key):
             self.value(path, value, key)
         if isinstance(key, Component):
@@ -138,7 +136,10 @@ class Check:
         return self.component(path, value, key.registry, key.extra)
 
     def component(self, path: str, config: Any, registry: Registry, extra: Mapping[str, Key] | None = None) -> Any:
-        """Check a component, and those nested in it, and build it if nothing is wrong; returns it with extras."""
+        """Check a component, and those nested in it, and build it if nothing is wrong.
+
+        Returns it; one with extra keys, which the engine reads one by one, with every default.
+        """
         if not isinstance(config, Mapping) or not isinstance(config.get("name"), str):
             self.faults.append(f"{path}: a {registry.kind} is written as {{name: ..., ...}}, got {show(config)}")
             return config
@@ -154,7 +155,12 @@ class Check:
         parts = {key: self.slot(_join(path, key), value, SLOTS[key]) for key, value in own.items() if key in SLOTS}
         if len(self.faults) == before and self.build and registry is not DATASETS:
             self.construct(path, registry, name, {**own, **parts})
-        return {**config, **extras}
+        return {**config, **(self.defaults(name, registry, config) if extra else {}), **extras}
+
+    def defaults(self, name: str, registry: Registry, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor's default for each argument that is not given."""
+        known = arguments(registry.get(name))[0] if name in registry else {}
+        return {key: a.default for key, a in known.items() if not a.required and key not in config}
 
     def arguments(self, path: str, name: str, own: Mapping[str, Any], registry: Registry, known_too: Any) -> None:
         """Check a component's arguments against its constructor: unknown, provided, missing, of the wrong type."""
@@ -224,7 +230,7 @@ def _within(value: Any, span: str) -> bool:
     low, high = map(float, span[1:-1].split(","))
     above = low <= value if span[0] == "[" else low < value
     below = value <= high if span[-1] == "]" else value < high
-    return above and below and not math.isnan(value)
+    return above and below
 
 
 def _join(path: str, key: str) -> str:

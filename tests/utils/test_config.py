@@ -169,8 +169,7 @@ def test_a_missing_base_names_the_file_that_wants_it_and_the_nearest(write):
     message = report(get_config, write("_base_: ../_base_/imagenets.yaml", "m/a.yaml"))
     assert "m/a.yaml: 1 problem" in message
     assert (
-        "_base_: there is no config file '../_base_/imagenets.yaml' - did you mean '../_base_/imagenet.yaml'?"
-        in message
+        "_base_: there is no config file '../_base_/imagenets.yaml' - did you mean '../_base_/imagenet.yaml'" in message
     )
     assert "file name or a list" in report(get_config, write("_base_: {a: 1}"))
 
@@ -211,12 +210,12 @@ def test_one_override_may_be_given_as_a_text_and_none_as_none(write):
 
 
 def test_every_bad_override_is_in_one_report(good, write):
-    bad = ["a", "=1", "t.5=1", "t.x.size=1", "out.deep=1", "a..b=1", "out=[1", "out=!!python/name:os.system x"]
+    bad = ["a", "=1", "t.2=1", "t.x.size=1", "out.deep=1", "a..b=1", "out=[1", "out=!!python/name:os.system x"]
     message = report(get_config, write("t: [{size: 1}, {size: 2}]\nout: x"), bad)
     for expected in (
         "-o a: expected the form key=value",
         "-o =1: expected",
-        "-o t.5=1: 't' is a list with 2 entries (0 is the first), it has no '5'",
+        "-o t.2=1: 't' is a list with 2 entries (0 is the first), it has no '2'",
         "-o t.x.size=1: 't' is a list with 2 entries",
         "-o out.deep=1: 'out' is 'x': nothing can be set below it",
         "-o a..b=1: expected",

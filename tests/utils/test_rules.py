@@ -107,3 +107,9 @@ def test_what_is_frozen_exists(faults):
     assert len(found) == 1 and found[0].startswith(
         "optimizer.freeze.1: 'backbone.*' matches no parameter; they have names"
     )
+
+
+def test_an_argument_that_a_transform_does_not_have_says_nothing_of_the_size(faults):
+    transforms = "[{name: Crop, size: 32}, {name: Views, size: 48}]"
+    found = faults(f"dataloader: {{val: {{dataset: {{transforms: {transforms}}}}}}}")
+    assert len(found) == 1 and "Views has no argument 'size'" in found[0]

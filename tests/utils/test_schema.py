@@ -31,8 +31,8 @@ def test_a_good_config_passes_and_is_complete(good):
     assert cfg == before
     assert isinstance(full, Config) and full.output_dir == "output/good"
     assert full.optimizer == {
-        "name": "Descent", "learning_rate": 1e-3, "clip_norm": 1, "base_batch_size": None, "accumulate_steps": 1,
-        "layer_decay": None, "no_decay": "model", "freeze": [],
+        "name": "Descent", "learning_rate": 1e-3, "weight_decay": 0.0, "clip_norm": 1, "base_batch_size": None,
+        "accumulate_steps": 1, "layer_decay": None, "no_decay": "model", "freeze": [],
     }  # fmt: skip
     assert full.dataloader.train.shuffle is True and full.dataloader.bank is None
     assert full.amp.enabled is False and full.checkpoint.keep_last == 3 and full.evaluate.every == 1
