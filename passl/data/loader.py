@@ -16,8 +16,9 @@ import paddle
 from passl.utils import distributed
 from passl.utils.errors import DataError
 
+from .sample_reader import BadFile, SampleReader
 from .samplers import EpochSampler, EvalSampler
-from .worker import BadFile, Layout, Pairs, SampleReader, WorkerPool, fill
+from .worker import Layout, Pairs, WorkerPool, fill
 
 
 class Loader:
