@@ -28,7 +28,7 @@ def main():
     parser.add_argument("--weights", metavar="PATH", required=True, help="a weight file or a checkpoint folder")
     parser.add_argument("--json", metavar="PATH", type=Path, help="also write the figures to this file")
     args = parser.parse_args()
-    cfg = check_config(get_config(args.config, args.override))
+    cfg = check_config(get_config(args.config, args.override), training=False)
     method, evaluators, val_loader, bank_loader = setup_evaluation(cfg, args.weights)
     begin = time.perf_counter()
     figures = evaluate(method, evaluators, val_loader, bank_loader)

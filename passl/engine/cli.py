@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from passl.utils import distributed
 from passl.utils.errors import PasslError
 
 
@@ -30,7 +31,8 @@ def run_tool(main: Callable[[], int | None]) -> None:
     try:
         code = main()
     except PasslError as error:
-        print(f"\nerror: {error}", file=sys.stderr)
+        rank = f"[rank {distributed.rank()}] " if distributed.world_size() > 1 else ""
+        print(f"\n{rank}error: {error}", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)

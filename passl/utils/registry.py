@@ -45,7 +45,7 @@ class Registry:
         return inspect.signature(self.get(name)).parameters
 
     def __contains__(self, name: object) -> bool:
-        return name in self._members
+        return isinstance(name, str) and name in self._members
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._members))
