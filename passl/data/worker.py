@@ -107,20 +107,22 @@ def fill(
     reader: SampleReader, layout: Layout, arrays: Sequence[np.ndarray], epoch: int, pairs: Pairs, begin: int = 0
 ) -> Filled:
     """Read the samples of ``pairs`` into the rows of ``arrays`` from ``begin`` on."""
-    filled = Filled()
+    bad: list[BadFile] = []
+    rows: list[int] = []
     for row, (position, index) in enumerate(pairs, start=begin):
-        sample = reader.read(epoch, position, index, filled.bad)
+        sample = reader.read(epoch, position, index, bad)
         if sample is not None:
             layout.write(sample, arrays, row)
-            filled.rows.append(row)
-    return filled
+            rows.append(row)
+    all_good = range(begin, begin + len(pairs))  # a few bytes on the pipe, whatever the size of the batch
+    return Filled(all_good if len(rows) == len(pairs) else rows, bad)
 
 
 @dataclass
 class Filled:
     """A worker's answer: the rows that hold a sample, unreadable files, an error, arrays where nothing is shared."""
 
-    rows: list[int] = field(default_factory=list)
+    rows: Sequence[int] = ()
     bad: list[BadFile] = field(default_factory=list)
     error: Exception | None = None
     arrays: list[np.ndarray] | None = None
