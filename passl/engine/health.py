@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+MAX_ROWS = 25_600  # images that rankme looks at, as in its paper
+
 
 def feature_health(features: np.ndarray) -> dict[str, float]:
     """Spread and rank of features [N, D]; a collapsed model gives every image the same feature.
@@ -13,11 +15,11 @@ def feature_health(features: np.ndarray) -> dict[str, float]:
     section 4.1, for ``feature_std``: the standard deviation of each dimension of the normalised
     features, averaged, times sqrt(D): 1 when they point everywhere equally, 0 when all are the same.
     Paper: RankMe, ICML 2023, https://arxiv.org/abs/2210.02885, eq. 1-2, for ``rankme``: exp of the
-    entropy of the singular values, from 1 to min(N, D), on 25,600 images at most as there.
+    entropy of the singular values, from 1 to min(N, D), of ``MAX_ROWS`` images at most.
     """
     norms = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
     spread = (features / norms).std(axis=0, ddof=1, dtype=np.float64).mean() * features.shape[1] ** 0.5
-    some = features[:: -(-len(features) // 25_600)].astype(np.float64)
+    some = features[:: -(-len(features) // MAX_ROWS)].astype(np.float64)
     gram = some.T @ some if some.shape[0] >= some.shape[1] else some @ some.T
     singular = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0))
     share = singular / max(singular.sum(), 1e-12) + 1e-7

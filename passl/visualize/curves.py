@@ -13,7 +13,7 @@ Curve = list[tuple[float, float]]
 
 
 def draw_curves(records: Iterable[Mapping], path: str | os.PathLike[str]) -> Path:
-    """Draw the figures of ``metrics.jsonl``: one panel each for losses, accuracies, learning rate and the rest.
+    """Draw the figures of ``metrics.jsonl``: losses in one panel, accuracies in one, each other figure in its own.
 
     Args:
         records: its lines, each with ``kind`` ("train" or "eval"), ``step`` and named figures.
@@ -21,38 +21,43 @@ def draw_curves(records: Iterable[Mapping], path: str | os.PathLike[str]) -> Pat
     Returns:
         the path.
     """
-    panels = {title: curves for title, curves in _panels(records).items() if curves}
-    with figure(path, 9, 1 + 2.6 * max(1, len(panels))) as canvas:
-        axes = canvas.subplots(max(1, len(panels)), 1, sharex=True, squeeze=False)[:, 0]
+    panels = _panels(records)
+    num_rows = max(1, -(-len(panels) // 2))
+    with figure(path, 13, 0.4 + 3 * num_rows) as canvas:
+        axes = canvas.subplots(num_rows, 2, sharex=True, squeeze=False).ravel()
         for axis, (title, curves) in zip(axes, panels.items()):
-            axis.set_title(title)
             for number, (name, points) in enumerate(curves.items()):
                 _draw(axis, name, points, LINES[number % len(LINES)])
-            if len(curves) > 1 or title not in curves:
-                axis.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
-        axes[-1].set_xlabel("step")
+            axis.set(title=title, xlabel="step")
+            if len(curves) > 1:
+                axis.legend(frameon=True, framealpha=0.85, edgecolor="none")
+            else:
+                axis.set_title(f"{title}  {points[-1][1]:.4g}")
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
     return Path(path)
 
 
 def _panels(records: Iterable[Mapping]) -> dict[str, dict[str, Curve]]:
-    """Curves by panel and name; an evaluation's loss is called ``val loss``."""
-    panels: dict[str, dict[str, Curve]] = {"loss": {}, "accuracy, %": {}, "learning rate": {}, "other": {}}
+    """Curves by panel and name, losses and accuracies first; an evaluation's loss is called ``val loss``."""
+    panels: dict[str, dict[str, Curve]] = {"loss": {}, "accuracy, %": {}}
     for record in records:
         for name, value in record.items():
             if name in ("step", "epoch") or isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
             title = _panel(name)
             label = f"val {name}" if record["kind"] == "eval" and title == "loss" else name
-            panels[title].setdefault(label, []).append((record["step"], value))
-    return panels
+            panels.setdefault(title, {}).setdefault(label, []).append((record["step"], value))
+    return {title: curves for title, curves in panels.items() if curves}
 
 
 def _panel(name: str) -> str:
+    """Title of the panel for a figure."""
     if "loss" in name:
         return "loss"
     if "top" in name or name.startswith("retrieval"):
         return "accuracy, %"
-    return "learning rate" if name == "lr" else "other"
+    return "learning rate" if name == "lr" else name
 
 
 def _draw(axis, name: str, points: Curve, color: str) -> None:
@@ -84,10 +89,10 @@ def schedule_curve(
         axis.plot(steps, values, color=LINES[0], linewidth=2)
         for place, text in {0: "start", top: "peak", len(steps) - 1: "end"}.items():
             axis.plot(steps[place], values[place], "o", color=LINES[1], markersize=5)
-            axis.annotate(
-                f"{text} {values[place]:.3g}", (steps[place], values[place]), xytext=(6, 6), textcoords="offset points"
-            )
-        axis.margins(x=0.09, y=0.16)
+            side = {"ha": "right", "xytext": (-6, 7)} if place == len(steps) - 1 else {"ha": "left", "xytext": (6, 7)}
+            point = (steps[place], values[place])
+            axis.annotate(f"{text} {values[place]:.3g}", point, textcoords="offset points", **side)
+        axis.margins(x=0.03, y=0.16)
         axis.set_title(title)
         axis.set_xlabel("step")
     return Path(path)
