@@ -108,8 +108,13 @@ def _read_zip(path: Path, ignore_globals: Collection[str]) -> dict[str, np.ndarr
         names = archive.namelist()
     if names and all(name.endswith(".npy") for name in names):
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            return {name: _from_npy(arrays[name]) for name in arrays.files}
     return flatten(path, read_torch_zip(path, ignore_globals))
+
+
+def _from_npy(array: np.ndarray) -> np.ndarray:
+    """The array; JAX writes bfloat16 as two bytes of no type."""
+    return bfloat16_to_float32(array.view(np.uint16)) if array.dtype == np.dtype("V2") else array
 
 
 def _read_pickle(path: Path, ignore_globals: Collection[str]) -> Any:

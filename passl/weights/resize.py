@@ -94,7 +94,7 @@ def resize_bias_table(table, old_window, new_window, num_extra=0, method="geomet
     kept = table.shape[0] - num_extra
     grid = table[:kept].astype(np.float32).reshape(*old, -1)
     if method == "geometric":
-        for axis in (0, 1):
+        for axis in (axis for axis in (0, 1) if old[axis] != new[axis]):
             places, wanted = _geometric_places(old[axis], new[axis]), np.arange(new[axis]) - new[axis] // 2
             grid = np.apply_along_axis(lambda values, x=wanted, xp=places: np.interp(x, xp, values), axis, grid)
     elif method == "bicubic":

@@ -19,6 +19,7 @@ from passl.utils.errors import CheckpointError, did_you_mean
 from . import resnet, timm_names, vit
 from .table import Arrays, Layout, Rule
 
+BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
 PASSL = Layout(
     name="passl",
     family="any",
@@ -27,6 +28,7 @@ PASSL = Layout(
     absent=(r"head\.norm\..*",),
     rules=(Rule(r"head\.fc_cls\.(weight|bias)", r"head.fc.\1"),),  # PASSL 1 called CaiT's classifier so
 )
+_PASSL_PREFIXES = (BACKBONE, "backbone.")
 # timm's names: timm itself, torchvision's ResNet, CaiT, MAE, DINO, and PaddleClas's ViT (its weights are [in, out]).
 TIMM = Layout(name="timm", family="any")
 LAYOUTS: tuple[Layout, ...] = (*vit.LAYOUTS, *resnet.LAYOUTS, PASSL, TIMM)
@@ -56,7 +58,6 @@ _UNUSED = re.compile(
     r".*\.?(num_batches_tracked|relative_position_index|relative_coords_table|attn_mask|attention_bias_idxs)"
 )
 
-BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
 PADDLE_SUFFIXES = (".pdparams", ".pdopt", ".pd")
 
 Score = Callable[[Iterable[str]], int]
@@ -92,7 +93,7 @@ def normalise(
     Args:
         arrays: as :func:`passl.weights.read.read_arrays` returns them.
         layout: one of ``LAYOUT_NAMES``; ``"auto"`` tries all whose marks are there.
-        prefix: what to cut off in front of the names; None finds it.
+        prefix: what to cut off in front of the names (``"student"``); None finds it.
         score: how well names fit (the number found in a model); by default those that look like a backbone's.
         linear: whether a normal name's array is a linear weight; by default 2-D arrays called ``weight``.
         paddle_file: orientation to assume where the arrays do not tell.
@@ -101,11 +102,13 @@ def normalise(
     """
     score = score or (lambda names: sum(_ROOTS.fullmatch(name) is not None for name in names))
     candidates = _candidates(layout)
-    prefixes = [prefix] if prefix is not None else _prefixes(arrays)
+    prefixes = _prefixes(arrays) if prefix is None else [prefix + "." if prefix and prefix[-1] != "." else prefix]
     best: tuple[Any, ...] | None = None
     for place, start in enumerate(prefixes):
         subset = _below(arrays, start)
         for rank, candidate in enumerate(candidates):
+            if candidate is PASSL and not start.endswith(_PASSL_PREFIXES):
+                continue  # timm's Swin also calls its classifier head.fc
             if subset and candidate.fits(list(subset)):
                 key = (score(_our_names(candidate, subset).values()), -place, -rank)
                 if best is None or key > best[0]:
@@ -116,7 +119,7 @@ def normalise(
         raise CheckpointError(f"no entry{where} fits the layout '{layout}'; the file's names begin: {names}")
     _, start, chosen, subset = best
     result = chosen.apply({name: arrays[source] for name, source in subset.items()})
-    ours = {n: n for n in result} if chosen is PASSL else timm_names.from_timm(result)
+    ours = {n: n for n in result} if chosen.name == PASSL.name else timm_names.from_timm(result)
     normal = _in_paddle_form({ours[n]: a for n, a in result.items()}, chosen, layout, paddle_file, linear)
     left_out = sorted(set(arrays) - set(subset.values()))
     return Normal(
@@ -202,7 +205,7 @@ def _our_names(layout: Layout, names: Iterable[str]) -> dict[str, str]:
     if layout.prepare:
         names = layout.prepare(dict.fromkeys(names, np.empty(0)))
     renamed = [to for to in (layout.rename(name)[0] for name in names) if to is not None]
-    ours = {n: n for n in renamed} if layout is PASSL else timm_names.from_timm(renamed)
+    ours = {n: n for n in renamed} if layout.name == PASSL.name else timm_names.from_timm(renamed)
     return {name: _last_word(new, _STATISTICS) for name, new in ours.items()}
 
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards keep what a weight needs, and the known ones agree with the published facts."""
+
+import pytest
+
+from passl.utils.errors import CheckpointError
+from passl.utils.registry import BATCH_TRANSFORMS, TRANSFORMS, build
+from passl.weights import Card, known_card, known_cards, read_card, save_card
+
+
+def test_a_card_survives_the_way_to_disk_and_back(tmp_path):
+    card = Card(
+        "w", "m", 384, 0.9, "squash", "bilinear", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), 1e-5, 10, 83.5, {"top1": 1.0}
+    )
+    save_card(card, tmp_path / "w.safetensors")
+    assert read_card(tmp_path / "w.safetensors") == card
+    assert read_card(tmp_path / "other.pth") is None
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ('{"name": "w", "model": "m", "crop_fracton": 1}', "did you mean 'crop_fraction'"),
+        ('{"name": "w"}', "model"),
+        ("{", "not a valid card"),
+        ('{"name": "w", "model": "m", "crop_mode": "stretch"}', "squash"),
+        ('{"name": "w", "model": "m", "crop_fraction": 1.5}', "crop_fraction"),
+    ],
+)
+def test_a_faulty_card_says_what_is_wrong(text, says):
+    with pytest.raises(CheckpointError, match=says):
+        Card.from_json(text)
+
+
+def test_the_resize_rule_is_the_references():
+    assert Card("w", "m", 224, 0.875).resize_size == 256
+    assert Card("w", "m", 224, 0.9).resize_size == 248
+    assert Card("w", "m", 384, 0.875).resize_size == 438
+    assert Card("w", "m", 384, 1.0).resize_size == 384
+    squash = Card("w", "m", 384, 1.0, "squash").transforms()
+    assert squash[0] == {"name": "Resize", "size": [384, 384], "interpolation": "bicubic"}
+
+
+def test_every_known_card_describes_transforms_that_exist():
+    import passl.data.batch_transforms
+    import passl.data.transforms  # noqa: F401  (registers them)
+
+    for card in known_cards().values():
+        for section in card.transforms():
+            build(section, TRANSFORMS)
+        for section in card.batch_transforms():
+            build(section, BATCH_TRANSFORMS)
+
+
+def test_known_cards_hold_the_published_settings():
+    card = known_card("vit_base_patch16_224.augreg_in21k_ft_in1k")
+    assert (card.mean, card.crop_fraction, card.norm_eps, card.top1) == ((0.5, 0.5, 0.5), 0.9, 1e-6, 84.53)
+    card = known_card("deit_small_patch16_224")
+    assert card.official == {"top1": 79.9, "crop_fraction": 0.875} and card.top1 == 79.86
+    card = known_card("resnet50.tv_in1k")
+    assert (card.interpolation, card.crop_fraction, card.norm_eps) == ("bilinear", 0.875, 1e-5)
+    card = known_card("cait_m48_448")
+    assert (card.img_size, card.crop_fraction, card.top1) == (448, 1.0, 86.48)
+
+
+def test_an_ambiguous_or_unknown_name_lists_the_choices():
+    with pytest.raises(CheckpointError, match=r"name one: resnet18\.a1_in1k, "):
+        known_card("resnet18")
+    with pytest.raises(CheckpointError, match=r"did you mean 'resnet18\.a1_in1k'"):
+        known_card("resnet18.a1_in1")
+
+
+def test_tables_rows_are_unique_and_named_like_their_size():
+    cards = known_cards()
+    assert len(cards) == 83
+    for card in cards.values():
+        size = card.model.rsplit("_", 1)[-1]
+        assert not size.isdigit() or int(size) == card.img_size, card.name

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format agrees with the reference package in both directions."""
+
+import json
+
+import numpy as np
+import paddle
+import pytest
+import safetensors.numpy
+
+from passl.utils.errors import CheckpointError
+from passl.weights.safetensors import read_metadata, read_safetensors, write_safetensors
+
+ARRAYS = {
+    "w": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "h": np.array([1.5, 2.5, 3.5], np.float16),
+    "count": np.array(7),
+    "flags": np.array([True, False, True]),
+    "none": np.empty((0, 4), np.float32),
+    "turned": np.arange(6, dtype=np.float64).reshape(2, 3).T,
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.safetensors"
+
+
+def write(path, arrays, metadata=None):
+    with open(path, "wb") as stream:
+        write_safetensors(stream, arrays, metadata)
+
+
+def test_the_reference_package_reads_what_we_write(path):
+    write(path, ARRAYS, {"step": "3"})
+    read = safetensors.numpy.load_file(path)
+    assert set(read) == set(ARRAYS)
+    for name, array in ARRAYS.items():
+        assert read[name].dtype == array.dtype and read[name].shape == array.shape
+        np.testing.assert_array_equal(read[name], array)
+
+
+def test_we_read_what_the_reference_package_writes(path):
+    contiguous = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in ARRAYS.items()}
+    safetensors.numpy.save_file(contiguous, path, metadata={"step": "3"})
+    arrays, metadata = read_safetensors(path)
+    assert metadata == read_metadata(path) == {"step": "3"}
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(arrays[name], array)
+        assert arrays[name].shape == array.shape
+
+
+def test_paddle_tensors_are_written_and_bfloat16_keeps_its_bits(path):
+    tensor = paddle.to_tensor([1.0, -2.5, 3.140625])
+    write(path, {"half": tensor.astype("bfloat16"), "full": tensor})
+    header = json.loads(path.read_bytes()[8:].split(b"}}")[0] + b"}}")
+    assert (
+        header["half"]["dtype"] == "BF16" and header["half"]["data_offsets"][1] - header["half"]["data_offsets"][0] == 6
+    )
+    np.testing.assert_array_equal(read_safetensors(path)[0]["half"], tensor.numpy())
+
+
+def test_the_same_arrays_give_the_same_bytes_in_any_order(path, tmp_path):
+    write(path, ARRAYS)
+    write(tmp_path / "b", dict(reversed(ARRAYS.items())))
+    assert path.read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_types_without_a_name_in_the_format_are_refused(path):
+    with pytest.raises(CheckpointError, match="'text'"):
+        write(path, {"text": np.array(["x"])})
+
+
+def test_arrays_read_are_views_of_the_file(path):
+    write(path, ARRAYS)
+    array = read_safetensors(path)[0]["w"]
+    assert not array.flags.writeable and not array.flags.owndata
+
+
+@pytest.mark.parametrize("kept", [4, 20, 200, -1])
+def test_a_truncated_file_is_named_as_such(path, kept):
+    write(path, ARRAYS)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(CheckpointError, match="truncated"):
+        read_safetensors(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]},
+        {"dtype": "F32", "shape": [-1], "data_offsets": [4, 0]},
+        {"dtype": "F32", "shape": ["2"], "data_offsets": [0, 8]},
+        {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2]},
+        [],
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(path, entry):
+    text = json.dumps({"w": entry}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + b"\0" * 8)
+    with pytest.raises(CheckpointError, match="'w'"):
+        read_safetensors(path)
