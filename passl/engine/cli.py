@@ -11,13 +11,14 @@ from passl.utils import distributed
 from passl.utils.errors import PasslError
 
 
-def config_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser with ``-c`` and ``-o``, as every tool that reads a config has."""
+def config_parser(description: str | None, default: str | None = None) -> argparse.ArgumentParser:
+    """A parser with ``-c`` (required unless there is a default) and ``-o``, as every tool that reads a config has."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    example = default or "configs/cait/cait_s24_224.yaml"
     parser.add_argument(
-        "-c", "--config", required=True, metavar="YAML", help="the config, e.g. configs/cait/cait_s24_224.yaml"
+        "-c", "--config", required=default is None, default=default, metavar="YAML", help=f"e.g. {example}"
     )
     parser.add_argument(
         "-o", "--override", action="append", default=[], metavar="KEY=VALUE",
