@@ -16,7 +16,7 @@ from passl.utils.errors import ConfigError, did_you_mean
 from passl.utils.log import logger
 from passl.weights import load_weights
 
-FAMILIES = ("cait", "deit", "resnet", "vit")
+FAMILIES = ("cait", "deit", "resnet", "swin", "vit")
 
 
 def list_models(pattern: str = "*") -> list[str]:

@@ -26,6 +26,11 @@ def resnet_name(name: str) -> str:
     return f"head.{name}" if name.startswith("fc.") else f"architecture.{name}"
 
 
+def same_name(name: str) -> str:
+    """The same for models whose classifier is ``head.fc`` in timm too."""
+    return name if name.startswith("head.") else f"architecture.{name}"
+
+
 DEIT3_SMALL = {"embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-4, "no_embed_class": True}
 DINOV2_SMALL = {"patch_size": 14, "embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-5}
 
@@ -53,6 +58,8 @@ CASES = [
         "timm__vit_small_patch14_reg4_dinov2__img224",
         {"name": "ViT", **DINOV2_SMALL, "num_register_tokens": 4, "no_embed_class": True},
     ),
+    Case("timm__swin_tiny_patch4_window7_224", "swin_tiny_patch4_window7_224", same_name),
+    Case("timm__swin_s3_tiny_224", "swin_s3_tiny_224", same_name, slow=True),
     Case("timm__resnet18", "resnet18", resnet_name),
     Case("timm__resnet50", "resnet50", resnet_name),
 ]

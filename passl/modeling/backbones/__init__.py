@@ -9,6 +9,7 @@ from passl.utils.registry import BACKBONES, build
 
 from .cait import CaiT
 from .resnet import ResNet
+from .swin import Swin
 from .vit import ViT
 
 
@@ -17,4 +18,4 @@ def build_backbone(config: dict[str, Any]):
     return build(config, BACKBONES)
 
 
-__all__ = ["BACKBONES", "CaiT", "ResNet", "ViT", "build_backbone"]
+__all__ = ["BACKBONES", "CaiT", "ResNet", "Swin", "ViT", "build_backbone"]

@@ -5,19 +5,22 @@ from .attention import Attention
 from .block import Block
 from .drop import DropPath, linear_drop_path
 from .mlp import Mlp, QuickGELU
-from .norm import LayerScale, SyncBatchNorm, convert_sync_batchnorm
+from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
 from .patch_embed import PatchEmbed, check_image_size, pair, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
+from .window import Windows
 
 __all__ = [
     "Attention",
     "Block",
     "DropPath",
+    "LayerNorm2d",
     "LayerScale",
     "Mlp",
     "PatchEmbed",
     "QuickGELU",
     "SyncBatchNorm",
+    "Windows",
     "check_image_size",
     "convert_sync_batchnorm",
     "linear_drop_path",

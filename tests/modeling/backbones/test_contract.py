@@ -13,6 +13,7 @@ from passl.modeling.backbones import BACKBONES, build_backbone
 TINY = {
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ResNet": {"depth": 18, "width": 8, "stem": "cifar"},
+    "Swin": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
     "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
 }
 TOKEN_BACKBONES = ["CaiT", "ViT"]
