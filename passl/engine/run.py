@@ -17,6 +17,7 @@ from passl.methods import Method
 from passl.optim import EMA, Optimizer, load_optimizer_state, optimizer_state
 from passl.utils import distributed
 from passl.utils.errors import CheckpointError
+from passl.utils.log import logger
 from passl.weights.save import write_safetensors_atomic
 
 from .amp import Precision
@@ -85,8 +86,17 @@ class Run:
                     group = []
                     remaining -= 1
                     if remaining == 0:
+                        self.report_bad_files(epoch)
                         return
+            self.report_bad_files(epoch)
             epoch, start = epoch + 1, 0
+
+    def report_bad_files(self, epoch: int) -> None:
+        """Say how many images could not be read in an epoch (``on_bad_file: skip``)."""
+        bad = sorted({file.path for file in self.train_loader.bad_files})
+        if bad:
+            shown = ", ".join(bad[:5]) + (", …" if len(bad) > 5 else "")
+            logger.warning("epoch %d: %d unreadable images were replaced by others: %s", epoch + 1, len(bad), shown)
 
     @contextmanager
     def evaluated_weights(self) -> Iterator[None]:
