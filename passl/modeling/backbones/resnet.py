@@ -9,14 +9,11 @@ State names are torchvision's.
 
 from __future__ import annotations
 
-import math
-
 import paddle
 import paddle.nn.functional as F
 from paddle import nn
-from paddle.nn.initializer import Normal
 
-from passl.modeling.layers.init import zeros_
+from passl.modeling.layers.init import init_kaiming, zeros_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
 
@@ -139,7 +136,7 @@ class ResNet(nn.Layer):
                 in_chans = planes * block.expansion
             self.add_sublayer(f"layer{stage + 1}", nn.Sequential(*blocks))
 
-        self.apply(_init_kaiming)
+        self.apply(init_kaiming)
         if zero_init_residual:
             for layer in self.sublayers():
                 if isinstance(layer, (BasicBlock, Bottleneck)):
@@ -195,10 +192,3 @@ def _shortcut(in_chans, out_chans, stride):
     if in_chans == out_chans and stride == 1:
         return nn.Identity()
     return nn.Sequential(_conv(in_chans, out_chans, 1, stride), nn.BatchNorm2D(out_chans))
-
-
-def _init_kaiming(layer):
-    """He's normal rule on the outgoing side for convolutions; norms start at 1 and 0 by themselves."""
-    if isinstance(layer, nn.Conv2D):
-        out_chans, _, height, width = layer.weight.shape
-        Normal(0.0, math.sqrt(2.0 / (out_chans * height * width)))(layer.weight)

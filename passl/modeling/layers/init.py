@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from paddle import nn
-from paddle.nn.initializer import Constant, TruncatedNormal, Uniform
+from paddle.nn.initializer import Constant, Normal, TruncatedNormal, Uniform, XavierUniform
 
 zeros_ = Constant(0.0)
 ones_ = Constant(1.0)
@@ -36,3 +36,28 @@ def init_torch_conv(conv: nn.Conv2D) -> None:
     Uniform(-bound, bound)(conv.weight)
     if conv.bias is not None:
         Uniform(-bound, bound)(conv.bias)
+
+
+def init_kaiming(layer: nn.Layer) -> None:
+    """He's normal rule on the outgoing side for a convolution; norms start at 1 and 0 by themselves."""
+    if isinstance(layer, nn.Conv2D):
+        out_chans, _, height, width = layer.weight.shape
+        Normal(0.0, math.sqrt(2.0 / (out_chans * height * width)))(layer.weight)
+
+
+def init_lecun(layer: nn.Layer) -> None:
+    """Flax's default: weights of products normal with variance 1 / fan_in, biases 0."""
+    if isinstance(layer, (nn.Linear, nn.Conv2D)):
+        shape = layer.weight.shape
+        fan_in = shape[0] if isinstance(layer, nn.Linear) else math.prod(shape[1:])
+        Normal(0.0, math.sqrt(1.0 / fan_in))(layer.weight)
+        if layer.bias is not None:
+            zeros_(layer.bias)
+
+
+def init_xavier(layer: nn.Layer) -> None:
+    """Glorot's uniform rule for the weights of a linear layer, biases 0."""
+    if isinstance(layer, nn.Linear):
+        XavierUniform()(layer.weight)
+        if layer.bias is not None:
+            zeros_(layer.bias)

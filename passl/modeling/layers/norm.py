@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LayerScale and BatchNorm over all processes."""
+"""LayerScale, LayerNorm for maps, and BatchNorm over all processes."""
 
 from __future__ import annotations
 
 import paddle
+import paddle.nn.functional as F
 from paddle import nn
 
 from passl.utils.distributed import all_reduce_with_gradient, world_size
@@ -25,6 +26,26 @@ class LayerScale(nn.Layer):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         return x * self.gamma
+
+
+class LayerNorm2d(nn.LayerNorm):
+    """LayerNorm over the channels of a map, at each place by itself.
+
+    Two transpositions around the fused norm: means taken over axis 1 are several times slower on a CPU.
+
+    Args:
+        dim: number of channels C.
+        epsilon: added to the variance.
+    Shape: [B, C, h, w], unchanged.
+    """
+
+    def __init__(self, dim: int, epsilon: float = 1e-6):
+        super().__init__(dim, epsilon=epsilon)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        x = x.transpose([0, 2, 3, 1])  # [B, h, w, C]
+        x = F.layer_norm(x, self._normalized_shape, self.weight, self.bias, self._epsilon)
+        return x.transpose([0, 3, 1, 2])
 
 
 class SyncBatchNorm(nn.Layer):
