@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
+import paddle
 import pytest
 
-from passl.engine.linear_probe import fit_linear_probe
+from passl.engine.linear_probe import _minimise, fit_linear_probe
 from tests.engine.fakes import clusters
 
 
@@ -42,10 +43,23 @@ def test_separable_classes_are_told_apart_and_noise_is_not():
     assert (model.logits(noise[300:]).argmax(1) == truth).mean() < 0.4
 
 
-def test_noise_is_fitted_with_a_stronger_penalty_than_a_clear_structure():
-    clear, labels = clusters(300, 3, dim=40)
-    noise = np.random.default_rng(0).standard_normal(clear.shape).astype("float32")
-    assert fit_linear_probe(noise + 0.2 * clear, labels, 3).l2 > fit_linear_probe(clear, labels, 3).l2
+def test_strengths_are_judged_on_images_that_were_not_fitted():
+    # With more features than images every strength fits all it sees, and the weakest with the least cross entropy.
+    structure, labels = clusters(60, 3, dim=300)
+    noise = np.random.default_rng(0).standard_normal(structure.shape).astype("float32")
+    assert fit_linear_probe(noise + 0.2 * structure, labels, 3).l2 > 0.03 > fit_linear_probe(structure, labels, 3).l2
+
+
+def test_the_search_takes_few_steps_where_the_curvature_differs_a_lot():
+    scales = paddle.to_tensor(np.geomspace(1, 1000, 12, dtype="float32"))
+    calls = []
+
+    def bowl(point):
+        calls.append(point)
+        return float((0.5 * scales * point**2).sum()), scales * point
+
+    assert float(_minimise(bowl, paddle.ones([12]), tolerance=1e-3).abs().max()) < 2e-3
+    assert len(calls) < 150  # one remembered step instead of ten: 242
 
 
 def test_the_same_data_gives_the_same_weights():
