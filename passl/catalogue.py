@@ -16,7 +16,19 @@ from passl.utils.errors import ConfigError, did_you_mean
 from passl.utils.log import logger
 from passl.weights import load_weights
 
-FAMILIES = ("cait", "deit", "resnet", "swin", "vit")
+FAMILIES = (
+    "cait",
+    "convnext",
+    "deit",
+    "gmlp",
+    "mixer",
+    "regnet",
+    "resmlp",
+    "resnet",
+    "swin",
+    "swin_v2",
+    "vit",
+)
 
 
 def list_models(pattern: str = "*") -> list[str]:

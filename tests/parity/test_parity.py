@@ -31,6 +31,18 @@ def same_name(name: str) -> str:
     return name if name.startswith("head.") else f"architecture.{name}"
 
 
+def convnext_name(name: str) -> str:
+    """The same for ConvNeXt, whose last norm timm counts to the classifier."""
+    return same_name(name.replace("head.norm.", "norm."))
+
+
+def deit_resmlp_name(name: str) -> str:
+    """The same for ResMLP as its authors wrote it."""
+    for theirs, ours in (("patch_embed", "stem"), (".attn.", ".linear_tokens."), (".mlp.", ".mlp_channels.")):
+        name = name.replace(theirs, ours)
+    return timm_name(name.replace("gamma_", "ls"))
+
+
 DEIT3_SMALL = {"embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-4, "no_embed_class": True}
 DINOV2_SMALL = {"patch_size": 14, "embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-5}
 
@@ -59,7 +71,18 @@ CASES = [
         {"name": "ViT", **DINOV2_SMALL, "num_register_tokens": 4, "no_embed_class": True},
     ),
     Case("timm__swin_tiny_patch4_window7_224", "swin_tiny_patch4_window7_224", same_name),
+    Case("timm__swinv2_tiny_window8_256", "swinv2_tiny_window8_256", same_name),
     Case("timm__swin_s3_tiny_224", "swin_s3_tiny_224", same_name, slow=True),
+    Case("timm__convnext_atto", "convnext_atto", convnext_name),
+    Case("timm__convnext_pico", "convnext_pico", convnext_name),
+    Case("timm__convnext_tiny", "convnext_tiny", convnext_name, slow=True),
+    Case("timm__convnextv2_atto", "convnextv2_atto", convnext_name),
+    Case("timm__mixer_s32_224", "mixer_s32_224"),
+    Case("timm__resmlp_12_224", "resmlp_12_224"),
+    Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),
+    Case("timm__gmlp_s16_224", "gmlp_s16_224"),
+    Case("timm__regnety_016", "regnety_016", same_name),
+    Case("timm__regnety_160", "regnety_160", same_name, slow=True),
     Case("timm__resnet18", "resnet18", resnet_name),
     Case("timm__resnet50", "resnet50", resnet_name),
 ]

@@ -8,8 +8,14 @@ from typing import Any
 from passl.utils.registry import BACKBONES, build
 
 from .cait import CaiT
+from .convnext import ConvNeXt
+from .gmlp import gMLP
+from .mixer import Mixer
+from .regnet import RegNetY
+from .resmlp import ResMLP
 from .resnet import ResNet
 from .swin import Swin
+from .swin_v2 import SwinV2
 from .vit import ViT
 
 
@@ -18,4 +24,17 @@ def build_backbone(config: dict[str, Any]):
     return build(config, BACKBONES)
 
 
-__all__ = ["BACKBONES", "CaiT", "ResNet", "Swin", "ViT", "build_backbone"]
+__all__ = [
+    "BACKBONES",
+    "CaiT",
+    "ConvNeXt",
+    "Mixer",
+    "RegNetY",
+    "ResMLP",
+    "ResNet",
+    "Swin",
+    "SwinV2",
+    "ViT",
+    "build_backbone",
+    "gMLP",
+]

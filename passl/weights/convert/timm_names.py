@@ -13,7 +13,7 @@ from collections.abc import Iterable
 # (family, pattern of a backbone name that only this family has, {our prefix: timm's prefix})
 _FAMILIES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("ResNet", r"layer1\.0\.conv1\.weight", {"head.fc": "fc"}),
-    ("Swin", r"layers\.0\.blocks\.0\.attn\.relative_position_bias_table", {"head.fc": "head.fc"}),
+    ("Swin", r"layers\.0\.blocks\.0\.attn\.(relative_position_bias_table|logit_scale)", {"head.fc": "head.fc"}),
     ("ConvNeXt", r"stages\.0\.blocks\.0\.conv_dw\.weight", {"head.fc": "head.fc"}),
     ("RegNet", r"s1\.b1\.conv1\.conv\.weight", {"head.fc": "head.fc"}),
 )

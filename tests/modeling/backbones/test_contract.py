@@ -10,17 +10,26 @@ import pytest
 
 from passl.modeling.backbones import BACKBONES, build_backbone
 
+TINY_MLP = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3}
 TINY = {
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
+    "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
+    "Mixer": {**TINY_MLP, "tokens_mlp_dim": 16, "channels_mlp_dim": 64},
+    "RegNetY": {"depth": 4, "initial_width": 8, "slope": 8, "quantization": 2, "group_width": 8},
+    "ResMLP": {**TINY_MLP, "init_scale": 0.1},
     "ResNet": {"depth": 18, "width": 8, "stem": "cifar"},
     "Swin": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
+    "SwinV2": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
     "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
+    "gMLP": TINY_MLP,
 }
 TOKEN_BACKBONES = ["CaiT", "ViT"]
+PATCH_BACKBONES = [*TOKEN_BACKBONES, "Mixer", "ResMLP", "gMLP"]  # the last three need all patches
 SIDE = 32
 
 every_backbone = pytest.mark.parametrize("name", list(TINY))
 every_token_backbone = pytest.mark.parametrize("name", TOKEN_BACKBONES)
+every_patch_backbone = pytest.mark.parametrize("name", PATCH_BACKBONES)
 
 
 def build(name: str, **arguments):
@@ -180,19 +189,19 @@ def test_patches_that_are_not_kept_have_no_influence(name):
     assert difference(tokens, model.forward_features(changed, keep=keep)) == 0
 
 
-@every_token_backbone
+@every_patch_backbone
 def test_images_need_not_be_square(name):
     model = build(name, img_size=(32, 16))
     assert model(images(2, 32, 16)).shape == [2, model.num_features]
 
 
-@every_token_backbone
+@every_patch_backbone
 def test_a_wrong_image_size_is_explained(name):
     with pytest.raises(ValueError, match="img_size=64"):
         build(name)(images(2, 64, 64))
 
 
-@every_token_backbone
+@every_patch_backbone
 def test_a_size_that_patches_do_not_divide_is_refused(name):
     with pytest.raises(ValueError, match="divisible by patch_size"):
         build(name, img_size=36)
