@@ -35,6 +35,8 @@ def train(run: Run) -> str | None:
     if distributed.world_size() > 1:
         model = paddle.DataParallel(run.method, find_unused_parameters=run.find_unused_parameters)
     run.method.train()
+    if run.step == 0 and run.writer is not None:
+        run.writer.samples(run.train_loader.dataset, run.seed)
     if run.evaluators and run.plan.evaluation_due(
         run.step
     ):  # before the first step, or owed since the checkpoint was written

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from passl.utils.log import logger
+from passl.utils.seed import SAMPLE, generator
 
 
 class Writer:
@@ -36,10 +37,17 @@ class Writer:
                 if isinstance(value, (int, float)):
                     self._visual.add_scalar(f"{kind}/{name}", value, step)
 
-    def image(self, name: str, pixels: np.ndarray, step: int) -> None:
-        """Add a picture, uint8 [H, W, 3], to VisualDL."""
-        if self._visual is not None:
-            self._visual.add_image(name, pixels, step)
+    def samples(self, dataset: Any, seed: int, count: int = 8) -> None:
+        """Show VisualDL what the model will see: a row for each of the first images, its views side by side."""
+        if self._visual is None:
+            return
+        rows = []
+        for index in range(min(count, len(dataset))):
+            sample = dataset.sample(index, generator(seed, SAMPLE, 0, index))
+            views = sample["views"] if "views" in sample else [sample["image"]]
+            views = [view for view in views if view.shape == views[0].shape]  # smaller crops do not fit in the row
+            rows.append(np.concatenate(views, axis=2))  # [3, H, V * W]
+        self._visual.add_image("train/samples", np.concatenate(rows, axis=1).transpose(1, 2, 0), 0)
 
     def position(self) -> int:
         """Bytes written so far, safely on disk: what a resume keeps."""

@@ -57,11 +57,18 @@ def fill_model(model: nn.Layer, golden: Golden, rename: Rename) -> None:
             f"{name} -> {target}: {'set twice' if target in ours else 'the model has no such entry'}"
         )
         value = fill(name, shape, golden.meta["seed"])
-        value = value.T if target in linear else value
-        assert list(ours[target].shape) == list(value.shape), f"{target}: {ours[target].shape}, expected {value.shape}"
-        ours[target].set_value(np.ascontiguousarray(value))
+        if target in linear:
+            value = value.reshape(value.shape[:2]).T  # the reference may write it as a 1x1 convolution
+        wanted = ours[target].shape
+        assert _sides(wanted) == _sides(value.shape), f"{target}: {wanted}, expected {value.shape}"
+        ours[target].set_value(np.ascontiguousarray(value).reshape(wanted))
         unset.remove(target)
     assert not unset, f"the reference has no {sorted(unset)}"
+
+
+def _sides(shape) -> list[int]:
+    """A shape without axes of length 1, which libraries add for broadcasting."""
+    return [side for side in shape if side != 1]
 
 
 def check_norms(model: nn.Layer, golden: Golden, rename: Rename) -> None:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from passl.engine.run import model_arrays
+from passl.engine.setup import setup
+from passl.engine.trainer import finish, train
+from passl.utils.config import get_config
+from passl.utils.errors import ConfigError, TrainingError
+from passl.utils.log import logger
+from passl.utils.schema import check_config
+
+CONFIGS = Path(__file__).parents[1] / "configs"
+
+
+def make(folder, *overrides, config="classifier.yaml"):
+    return setup(check_config(get_config(CONFIGS / config, [f"output_dir={folder}", *overrides])))
+
+
+def trained(folder, *overrides, config="classifier.yaml"):
+    run = make(folder, *overrides, config=config)
+    assert train(run) is None
+    finish(run, None)
+    return run
+
+
+def records(folder, kind):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+def test_a_run_leaves_weights_checkpoints_curves_config_and_records(tmp_path):
+    run = trained(tmp_path)
+    assert run.step == 10
+    for name in ("final.safetensors", "best.safetensors", "curves.png", "config.yaml", "log.txt", "metrics.jsonl"):
+        assert (tmp_path / name).stat().st_size > 0, name
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["step_00000005", "step_00000010"]
+    assert [r["step"] for r in records(tmp_path, "train")] == list(range(1, 11))
+    assert [r["step"] for r in records(tmp_path, "eval")] == [5, 10]
+
+
+def test_two_accumulated_halves_make_the_step_of_one_batch(tmp_path):
+    whole = trained(tmp_path / "whole", "dataloader.train.batch_size=8")
+    halves = trained(tmp_path / "halves", "dataloader.train.batch_size=4", "optimizer.accumulate_steps=2")
+    losses = [[r["loss"] for r in records(tmp_path / name, "train")] for name in ("whole", "halves")]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+    expected, found = model_arrays(whole.method), model_arrays(halves.method)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], atol=2e-5, err_msg=name)
+
+
+def test_the_last_step_of_an_epoch_takes_the_batches_that_are_left(tmp_path):
+    run = make(tmp_path, "dataloader.train.batch_size=8", "optimizer.accumulate_steps=2", "epochs=1")
+    assert [len(group) for group in run.batches()] == [2, 2, 1]
+    run.step = 2
+    assert [len(group) for group in run.batches()] == [1]
+
+
+def test_batches_after_a_resume_are_those_of_the_uninterrupted_run(tmp_path):
+    run = make(tmp_path)
+    expected = [group[0]["index"].tolist() for group in run.batches()]
+    for step in (1, 5, 7):
+        run.step = step
+        assert [group[0]["index"].tolist() for group in run.batches()] == expected[step:]
+
+
+def test_learning_rate_is_scaled_by_the_global_batch(tmp_path):
+    run = make(tmp_path, "optimizer.base_batch_size=2", "optimizer.accumulate_steps=2", "dataloader.train.batch_size=8")
+    assert run.global_batch == 16
+    peak = max(run.schedule(step) for step in range(run.plan.total_steps))
+    assert peak == pytest.approx(1e-3 * 8)
+
+
+def test_a_loss_that_is_not_finite_stops_with_a_dump_and_untouched_weights(tmp_path):
+    run = make(tmp_path)
+    before = model_arrays(run.method)
+    forward = run.method.forward
+    run.method.forward = lambda batch: {"loss": forward(batch)["loss"] * (float("nan") if run.step == 3 else 1.0)}
+    with pytest.raises(TrainingError, match="not finite at step 3"):
+        train(run)
+    folder = tmp_path / "non_finite_step_3"
+    report = json.loads((folder / "report_rank0.json").read_text())
+    assert len(report["indices"]) == 8
+    images = np.load(folder / "batches_rank0.npz")["0/image/0"]
+    assert images.shape == (8, 3, 16, 16)
+    after = model_arrays(run.method)
+    assert all(np.isfinite(value).all() for value in after.values())
+    assert any((before[name] != after[name]).any() for name in before)
+
+
+def test_averaged_weights_are_evaluated_and_written(tmp_path):
+    run = trained(tmp_path, "ema.enabled=true", "ema.decay=0.5")
+    from safetensors.numpy import load_file
+
+    written = load_file(tmp_path / "final.safetensors")
+    name = "head.fc.weight"
+    with run.ema.applied(run.method):
+        averaged = model_arrays(run.method)[name]
+    np.testing.assert_array_equal(written[name], averaged)
+    assert (written[name] != model_arrays(run.method)[name]).any()
+
+
+def test_clipping_logs_the_norm_before_it_and_changes_the_training(tmp_path):
+    trained(tmp_path / "free")
+    trained(tmp_path / "clipped", "optimizer.clip_norm=0.01", "optimizer.name=SGD", "optimizer.learning_rate=0.1")
+    norms = [r["grad_norm"] for r in records(tmp_path / "clipped", "train")]
+    assert min(norms) > 0.01
+    losses = [r["loss"] for r in records(tmp_path / "clipped", "train")]
+    assert max(losses) - min(losses) < 0.2
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision_on_a_cpu_is_switched_off_with_a_warning(tmp_path, dtype, caplog):
+    logger.propagate = True
+    run = make(tmp_path, "amp.enabled=true", f"amp.dtype={dtype}")
+    logger.propagate = False
+    assert not run.precision.enabled
+    assert "amp.enabled" in caplog.text
+
+
+def test_frozen_parameters_stay_as_they_are(tmp_path):
+    before = model_arrays(make(tmp_path / "reference").method)
+    run = trained(tmp_path / "frozen", "optimizer.freeze=[architecture.*]")
+    after = model_arrays(run.method)
+    assert all((before[n] == after[n]).all() for n in before if n.startswith("architecture."))
+    assert (before["head.fc.weight"] != after["head.fc.weight"]).any()
+
+
+def test_a_best_figure_that_nobody_measures_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="checkpoint.metric"):
+        trained(tmp_path, "checkpoint.metric=top_1")
+
+
+def test_a_short_run_of_static_graphs_equals_the_eager_one(tmp_path):
+    sgd = ["max_steps=3", "optimizer.name=SGD", "optimizer.learning_rate=0.01"]  # Adam divides rounding noise by itself
+    trained(tmp_path / "eager", *sgd)
+    trained(tmp_path / "static", *sgd, "runtime.to_static=true")
+    losses = [[r["loss"] for r in records(tmp_path / name, "train")] for name in ("eager", "static")]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
