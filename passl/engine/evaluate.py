@@ -72,6 +72,8 @@ class EvaluationData:
 
     def _extract(self, loader) -> Features:
         values, labels = extract_features(self.method, loader)
+        if labels is None:
+            raise DataError(f"the images of {loader.dataset!r} have no labels to compare with")
         if not np.isfinite(values).all():
             bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
             raise DataError(
@@ -104,6 +106,8 @@ class TopK:
 
         def outputs(batch):
             nonlocal num_classes
+            if "label" not in batch:
+                raise DataError(f"the images of {data.val_loader.dataset!r} have no labels to compare with")
             logits, labels = data.method.predict(batch["image"]).astype("float32"), batch["label"]  # [B, K], [B]
             num_classes = logits.shape[1]
             if int(labels.max()) >= num_classes:

@@ -63,15 +63,14 @@ def fit_linear_probe(
     judges, fitted = np.split(order, [max(1, round(held_out * len(order)))])
     if not len(fitted):
         raise ValueError(f"{len(features)} images are too few to hold {held_out:.0%} out and fit to the rest")
-    best, fewest, worse = None, (np.inf, np.inf), 0
+    models: list[LinearModel] = []
+    errors: list[tuple[float, float]] = []
     for model in _fits(features[fitted], labels[fitted], num_classes, strengths, tolerance=3e-4):
-        errors = _errors(model.logits(features[judges]), labels[judges])
-        if errors < fewest:
-            best, fewest, worse = model, errors, 0
-        else:
-            worse += 1
-        if worse == PATIENCE:
+        models.append(model)
+        errors.append(_errors(model.logits(features[judges]), labels[judges]))
+        if len(errors) - 1 - errors.index(min(errors)) == PATIENCE:
             break
+    best = models[errors.index(min(errors))]
     return next(_fits(features, labels, num_classes, [best.l2], tolerance=1e-4, start=best))
 
 
@@ -112,9 +111,9 @@ def _fits(
     for l2 in strengths:
         root = np.sqrt(variance / num_classes + l2).astype(np.float32)[:, None]  # [R, 1]
         inputs = paddle.concat([components / paddle.to_tensor(root.T), ones], axis=1)  # [N, R + 1]
-        penalty = paddle.to_tensor(np.append(l2 / root**2, np.float32([[0]]), axis=0))  # [R + 1, 1]; the bias is free
+        penalty = np.concatenate([l2 / root**2, np.zeros((1, 1), np.float32)])  # [R + 1, 1]; the bias is free
         point = paddle.to_tensor(np.concatenate([weight * root, bias[None] / bias_scale]))  # [R + 1, K]
-        point = _minimise(_objective(inputs, targets, penalty), point, tolerance).numpy()
+        point = _minimise(_objective(inputs, targets, paddle.to_tensor(penalty)), point, tolerance).numpy()
         weight, bias = point[:-1] / root, point[-1] * bias_scale
         yield LinearModel(mean, scale, basis @ weight, bias, float(l2))
 

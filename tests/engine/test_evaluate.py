@@ -144,6 +144,13 @@ def test_all_that_is_missing_is_said_before_an_image_is_read():
     assert "TopK needs labels, and the val data set has none" in str(error.value)
 
 
+@pytest.mark.parametrize("evaluator", [TopK(), KNN([1]), Retrieval()])
+def test_images_without_labels_in_a_data_set_with_class_names_are_an_error(evaluator):
+    unlabelled = ArrayLoader(ArrayData(VAL.rows, None, classes=["a", "b"]))
+    with pytest.raises(DataError, match="have no labels to compare with"):
+        evaluate(Identity(), [evaluator], unlabelled, ArrayLoader(BANK))
+
+
 def test_top_k_of_a_method_without_logits_is_an_error():
     class Pretraining(Identity):
         predict = property()
