@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import resnet, timm_names, vit
+from . import convnext, mlp, regnet, resnet, timm_names, vit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -31,7 +31,15 @@ PASSL = Layout(
 _PASSL_PREFIXES = (BACKBONE, "backbone.")
 # timm's names: timm itself, torchvision's ResNet, CaiT, MAE, DINO, and PaddleClas's ViT (its weights are [in, out]).
 TIMM = Layout(name="timm", family="any")
-LAYOUTS: tuple[Layout, ...] = (*vit.LAYOUTS, *resnet.LAYOUTS, PASSL, TIMM)
+LAYOUTS: tuple[Layout, ...] = (
+    *vit.LAYOUTS,
+    *mlp.LAYOUTS,
+    *convnext.LAYOUTS,
+    *regnet.LAYOUTS,
+    *resnet.LAYOUTS,
+    PASSL,
+    TIMM,
+)
 _SAME_NAMES = ("timm", "official", "torchvision", "paddleclas")  # what users may call a file in timm's names
 LAYOUT_NAMES = ("auto", *dict.fromkeys(layout.name for layout in LAYOUTS))
 
@@ -49,8 +57,8 @@ _HEAD = re.compile(r"(head|fc|classifier|head_dist|cls_classifier|distillation_c
 # First words of backbone names, by which a file is judged when there is no model to compare with.
 _ROOTS = re.compile(
     r"(cls_token|dist_token|reg_token|mask_token|pos_embed|patch_embed\w*|blocks\w*|norm\w*|fc_norm|head\w*|conv1|bn1|fc"
-    r"|layer[1-4]|stem\w*|stages\w*|stage\d|layers|downsample_layers|tokens_to_token|cls_attn_blocks|block\d|classifier)"
-    r"(\..*)?"
+    r"|layer[1-4]|s[1-4]|stem\w*|stages\w*|stage\d|layers|downsample_layers|tokens_to_token|cls_attn_blocks|block\d"
+    r"|classifier)(\..*)?"
 )
 _LINEAR = re.compile(r"(?!.*(embedding|embeddings|embed_tokens)\.weight$).*\.weight")
 _STATISTICS = {"running_mean": "_mean", "running_var": "_variance"}
@@ -152,7 +160,7 @@ def to_layout(arrays: Mapping[str, np.ndarray], layout: str = "timm") -> Arrays:
     back = {ours: theirs for theirs, ours in _STATISTICS.items()}
     named = {_last_word(name, back): _turn(name, array) for name, array in arrays.items()}
     timm = timm_names.to_timm(named)
-    return {timm[name]: array for name, array in named.items()}
+    return convnext.to_timm({timm[name]: array for name, array in named.items()})
 
 
 def is_unused(name: str) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where our names differ from timm's: the classifier, which is a layer of its own here.
+"""Where our names differ from timm's: the classifier, which is a layer of its own here (and has no norm).
 
 Backbones keep timm's names.  A family that must differ adds a row; the map is used in both
 directions, so each row must be one-to-one.
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 _FAMILIES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("ResNet", r"layer1\.0\.conv1\.weight", {"head.fc": "fc"}),
     ("Swin", r"layers\.0\.blocks\.0\.attn\.(relative_position_bias_table|logit_scale)", {"head.fc": "head.fc"}),
-    ("ConvNeXt", r"stages\.0\.blocks\.0\.conv_dw\.weight", {"head.fc": "head.fc"}),
+    ("ConvNeXt", r"stages\.0\.blocks\.0\.conv_dw\.weight", {"head.fc": "head.fc", "norm": "head.norm"}),
     ("RegNet", r"s1\.b1\.conv1\.conv\.weight", {"head.fc": "head.fc"}),
 )
 _DEFAULT = {"head.fc": "head", "head.fc_dist": "head_dist"}

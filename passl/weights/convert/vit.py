@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .flax import conv_kernel, flax_dense, flax_norm
 from .table import Arrays, Layout, Rule, joined, parameters
 
 _BLOCK = r"blocks\.(\d+)\."
@@ -91,14 +92,6 @@ _FLAX = r"(?:params/)?(?:img/)?"
 _FLAX_BLOCK = _FLAX + r"Transformer/encoderblock_(\d+)/"
 
 
-def _dense(kernel: np.ndarray) -> np.ndarray:
-    return kernel.T
-
-
-def _conv(kernel: np.ndarray) -> np.ndarray:
-    return kernel.transpose(3, 2, 0, 1)  # [h, w, in, out] -> [out, in, h, w]
-
-
 def _to_heads(kernel: np.ndarray) -> np.ndarray:
     return kernel.reshape(kernel.shape[0], -1).T  # [D, H, d] -> [H * d, D]
 
@@ -123,14 +116,6 @@ def _unstack(arrays: Arrays) -> Arrays:
     return result
 
 
-def _flax_norm(pattern: str, to: str) -> tuple[Rule, ...]:
-    return Rule(pattern + "/scale", to + ".weight"), Rule(pattern + "/bias", to + ".bias")
-
-
-def _flax_dense(pattern: str, to: str) -> tuple[Rule, ...]:
-    return Rule(pattern + "/kernel", to + ".weight", change=_dense), Rule(pattern + "/bias", to + ".bias")
-
-
 _ATTENTION = _FLAX_BLOCK + r"MultiHeadDotProductAttention_\d/"
 
 # vision_transformer numbers the layers of a block through (LayerNorm_0, ..._1, LayerNorm_2, MlpBlock_3),
@@ -143,10 +128,9 @@ GOOGLE = Layout(
     rules=(
         Rule(_FLAX + "cls", "cls_token"),
         Rule(_FLAX + "(?:Transformer/posembed_input/)?pos_embedding", "pos_embed"),
-        Rule(_FLAX + "embedding/kernel", "patch_embed.proj.weight", change=_conv),
-        Rule(_FLAX + "embedding/bias", "patch_embed.proj.bias"),
-        *_flax_norm(_FLAX_BLOCK + "LayerNorm_0", r"blocks.\1.norm1"),
-        *_flax_norm(_FLAX_BLOCK + "LayerNorm_[12]", r"blocks.\1.norm2"),
+        *flax_dense(_FLAX + "embedding", "patch_embed.proj", conv_kernel),
+        *flax_norm(_FLAX_BLOCK + "LayerNorm_0", r"blocks.\1.norm1"),
+        *flax_norm(_FLAX_BLOCK + "LayerNorm_[12]", r"blocks.\1.norm2"),
         *(
             Rule(_ATTENTION + f"{name}/{leaf}", rf"blocks.\1.attn.qkv.{to}", part=(i, 3), change=change)
             for i, name in enumerate(("query", "key", "value"))
@@ -154,10 +138,10 @@ GOOGLE = Layout(
         ),
         Rule(_ATTENTION + "out/kernel", r"blocks.\1.attn.proj.weight", change=_from_heads),
         Rule(_ATTENTION + "out/bias", r"blocks.\1.attn.proj.bias"),
-        *_flax_dense(_FLAX_BLOCK + r"MlpBlock_\d/Dense_0", r"blocks.\1.mlp.fc1"),
-        *_flax_dense(_FLAX_BLOCK + r"MlpBlock_\d/Dense_1", r"blocks.\1.mlp.fc2"),
-        *_flax_norm(_FLAX + "Transformer/encoder_norm", "norm"),
-        *_flax_dense(_FLAX + "head", "head"),
+        *flax_dense(_FLAX_BLOCK + r"MlpBlock_\d/Dense_0", r"blocks.\1.mlp.fc1"),
+        *flax_dense(_FLAX_BLOCK + r"MlpBlock_\d/Dense_1", r"blocks.\1.mlp.fc2"),
+        *flax_norm(_FLAX + "Transformer/encoder_norm", "norm"),
+        *flax_dense(_FLAX + "head", "head"),
         Rule(_FLAX + "pre_logits/.*", None),
     ),
 )
