@@ -99,6 +99,51 @@ resnet50.a2_in1k                                     224 0.95  c  79.83  -
 resnet50.a3_in1k                                     224 0.95  c  78.05  -
 resnet50.tv2_in1k                                    224 0.965 l  80.85  -
 resnet50.tv_in1k                                     224 0.875 l  76.16  -
+mixer_b16_224.goog_in21k_ft_in1k                     224 0.875 c  76.62  -
+mixer_b16_224.miil_in21k_ft_in1k                     224 0.875 l  82.31  -
+mixer_l16_224.goog_in21k_ft_in1k                     224 0.875 c  72.08  -
+resmlp_12_224.fb_distilled_in1k                      224 0.875 c  77.95  -
+resmlp_12_224.fb_in1k                                224 0.875 c  76.66  -
+resmlp_24_224.fb_distilled_in1k                      224 0.875 c  80.77  -
+resmlp_24_224.fb_in1k                                224 0.875 c  79.38  -
+resmlp_36_224.fb_distilled_in1k                      224 0.875 c  81.15  -
+resmlp_36_224.fb_in1k                                224 0.875 c  79.77  -
+resmlp_big_24_224.fb_distilled_in1k                  224 0.875 c  83.59  -
+resmlp_big_24_224.fb_in1k                            224 0.875 c  81.03  -
+resmlp_big_24_224.fb_in22k_ft_in1k                   224 0.875 c  84.41  -
+gmlp_s16_224.ra3_in1k                                224 0.875 c  79.65  -
+convnext_base.fb_in1k                                224 0.875 c  83.84  -
+convnext_base.fb_in22k_ft_in1k                       224 0.875 c  85.81  -
+convnext_base.fb_in22k_ft_in1k_384                   384 1     c  86.83  -
+convnext_large.fb_in1k                               224 0.875 c  84.30  -
+convnext_large.fb_in22k_ft_in1k                      224 0.875 c  86.61  -
+convnext_large.fb_in22k_ft_in1k_384                  384 1     c  87.46  -
+convnext_small.fb_in1k                               224 0.875 c  83.14  -
+convnext_small.fb_in22k_ft_in1k                      224 0.875 c  84.58  -
+convnext_small.fb_in22k_ft_in1k_384                  384 1     c  85.75  -
+convnext_tiny.fb_in1k                                224 0.875 c  82.07  -
+convnext_tiny.fb_in22k_ft_in1k                       224 0.875 c  82.90  -
+convnext_tiny.fb_in22k_ft_in1k_384                   384 1     c  84.10  -
+convnext_xlarge.fb_in22k_ft_in1k                     224 0.875 c  86.97  -
+convnext_xlarge.fb_in22k_ft_in1k_384                 384 1     c  87.76  -
+convnextv2_atto.fcmae_ft_in1k                        224 0.875 c  76.64  -
+convnextv2_base.fcmae_ft_in1k                        224 0.875 c  84.89  -
+convnextv2_base.fcmae_ft_in22k_in1k                  224 0.875 c  86.75  -
+convnextv2_base.fcmae_ft_in22k_in1k_384              384 1     c  87.64  -
+convnextv2_femto.fcmae_ft_in1k                       224 0.875 c  78.48  -
+convnextv2_huge.fcmae_ft_in1k                        224 0.875 c  86.26  -
+convnextv2_huge.fcmae_ft_in22k_in1k_384              384 1     c  88.67  -
+convnextv2_huge.fcmae_ft_in22k_in1k_512              512 1     c  88.86  -
+convnextv2_large.fcmae_ft_in1k                       224 0.875 c  85.76  -
+convnextv2_large.fcmae_ft_in22k_in1k                 224 0.875 c  87.27  -
+convnextv2_large.fcmae_ft_in22k_in1k_384             384 1     c  88.18  -
+convnextv2_nano.fcmae_ft_in1k                        224 0.875 c  81.86  -
+convnextv2_nano.fcmae_ft_in22k_in1k                  224 0.875 c  82.04  -
+convnextv2_nano.fcmae_ft_in22k_in1k_384              384 1     c  83.37  -
+convnextv2_pico.fcmae_ft_in1k                        224 0.875 c  80.30  -
+convnextv2_tiny.fcmae_ft_in1k                        224 0.875 c  82.95  -
+convnextv2_tiny.fcmae_ft_in22k_in1k                  224 0.875 c  83.90  -
+convnextv2_tiny.fcmae_ft_in22k_in1k_384              384 1     c  85.10  -
 """
 
 _SOURCES = {
@@ -106,11 +151,26 @@ _SOURCES = {
     "deit": "Meta, https://github.com/facebookresearch/deit",
     "deit3": "Meta, https://github.com/facebookresearch/deit",
     "cait": "Meta, https://github.com/facebookresearch/deit",
+    "mixer": "Google, https://github.com/google-research/vision_transformer",
+    "resmlp": "Meta, https://github.com/facebookresearch/deit",
+    "gmlp": "timm, https://github.com/huggingface/pytorch-image-models",
+    "convnext": "Meta, https://github.com/facebookresearch/ConvNeXt",
+    "convnextv2": "Meta, https://github.com/facebookresearch/ConvNeXt-V2",
+    "miil": "Alibaba, https://github.com/Alibaba-MIIL/ImageNet21K",
     "tv": "torchvision, https://github.com/pytorch/vision",
     "tv2": "torchvision, https://github.com/pytorch/vision",
     "a1": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
     "a2": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
     "a3": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
+}
+
+
+# by the first word of the tag or of the model, where it is not ImageNet's
+_NORMALISATION = {
+    "vit": INCEPTION,
+    "mixer": INCEPTION,
+    "gmlp": INCEPTION,
+    "miil": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
 }
 
 
@@ -122,7 +182,7 @@ def known_cards() -> dict[str, Card]:
         name, size, crop, interpolation, top1, *official = line.split()
         model, tag = name.split(".")
         family = model.split("_")[0]
-        mean, std = INCEPTION if family == "vit" else IMAGENET
+        mean, std = _NORMALISATION.get(tag.split("_")[0], _NORMALISATION.get(family, IMAGENET))
         cards[name] = Card(
             name=name,
             model=model,
@@ -134,7 +194,7 @@ def known_cards() -> dict[str, Card]:
             norm_eps=1e-5 if family.startswith("resnet") else 1e-6,
             top1=float(top1),
             official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
-            source=_SOURCES[tag.split("_")[0] if family.startswith("resnet") else family],
+            source=_SOURCES.get(tag.split("_")[0]) or _SOURCES[family],
         )
     return cards
 

@@ -59,6 +59,10 @@ def test_known_cards_hold_the_published_settings():
     assert card.official == {"top1": 79.9, "crop_fraction": 0.875} and card.top1 == 79.86
     card = known_card("resnet50.tv_in1k")
     assert (card.interpolation, card.crop_fraction, card.norm_eps) == ("bilinear", 0.875, 1e-5)
+    card = known_card("mixer_b16_224.miil_in21k_ft_in1k")
+    assert (card.mean, card.std, card.interpolation) == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), "bilinear")
+    assert known_card("gmlp_s16_224").mean == (0.5, 0.5, 0.5)
+    assert known_card("convnextv2_huge.fcmae_ft_in22k_in1k_384").img_size == 384
     card = known_card("cait_m48_448")
     assert (card.img_size, card.crop_fraction, card.top1) == (448, 1.0, 86.48)
 
@@ -72,7 +76,7 @@ def test_an_ambiguous_or_unknown_name_lists_the_choices():
 
 def test_tables_rows_are_unique_and_named_like_their_size():
     cards = known_cards()
-    assert len(cards) == 83
+    assert len(cards) == 128
     for card in cards.values():
         size = card.model.rsplit("_", 1)[-1]
         assert not size.isdigit() or int(size) == card.img_size, card.name
