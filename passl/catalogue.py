@@ -17,6 +17,7 @@ from passl.utils.log import logger
 from passl.weights import load_weights
 
 FAMILIES = (
+    "beit",
     "cait",
     "convnext",
     "deit",

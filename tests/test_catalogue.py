@@ -13,6 +13,13 @@ from passl.utils.errors import ConfigError
 from passl.weights import save_weights
 
 PARAMETERS = {
+    "beit_base_patch16_224": 86_530_984,
+    "beit_base_patch16_384": 86_744_104,
+    "beit_large_patch16_224": 304_430_568,
+    "beit_large_patch16_384": 304_998_888,
+    "beit_large_patch16_512": 305_674_728,
+    "beitv2_base_patch16_224": 86_530_984,
+    "beitv2_large_patch16_224": 304_430_568,
     "cait_m36_384": 271_221_352,
     "cait_m48_448": 356_460_520,
     "cait_s24_224": 46_916_200,

@@ -70,6 +70,8 @@ CASES = [
         "timm__vit_small_patch14_reg4_dinov2__img224",
         {"name": "ViT", **DINOV2_SMALL, "num_register_tokens": 4, "no_embed_class": True},
     ),
+    Case("timm__beit_base_patch16_224", "beit_base_patch16_224", slow=True),
+    Case("timm__beitv2_base_patch16_224", "beitv2_base_patch16_224", slow=True),
     Case("timm__swin_tiny_patch4_window7_224", "swin_tiny_patch4_window7_224", same_name),
     Case("timm__swinv2_tiny_window8_256", "swinv2_tiny_window8_256", same_name),
     Case("timm__swin_s3_tiny_224", "swin_s3_tiny_224", same_name, slow=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 from passl.utils.registry import BACKBONES, build
 
+from .beit import BEiT
 from .cait import CaiT
 from .convnext import ConvNeXt
 from .gmlp import gMLP
@@ -26,6 +27,7 @@ def build_backbone(config: dict[str, Any]):
 
 __all__ = [
     "BACKBONES",
+    "BEiT",
     "CaiT",
     "ConvNeXt",
     "Mixer",

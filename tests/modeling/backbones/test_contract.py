@@ -12,6 +12,7 @@ from passl.modeling.backbones import BACKBONES, build_backbone
 
 TINY_MLP = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3}
 TINY = {
+    "BEiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
     "Mixer": {**TINY_MLP, "tokens_mlp_dim": 16, "channels_mlp_dim": 64},
@@ -23,7 +24,7 @@ TINY = {
     "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
     "gMLP": TINY_MLP,
 }
-TOKEN_BACKBONES = ["CaiT", "ViT"]
+TOKEN_BACKBONES = ["BEiT", "CaiT", "ViT"]
 PATCH_BACKBONES = [*TOKEN_BACKBONES, "Mixer", "ResMLP", "gMLP"]  # the last three need all patches
 SIDE = 32
 

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BEiT and BEiT v2: a ViT that knows places by relative position biases alone.
+
+Paper: BEiT: BERT Pre-Training of Image Transformers, ICLR 2022, https://arxiv.org/abs/2106.08254
+BEiT v2: Masked Image Modeling with Vector-Quantized Visual Tokenizers, 2022, https://arxiv.org/abs/2208.06366
+
+State names are those of the official code and of timm, which agree.
+"""
+
+from __future__ import annotations
+
+import math
+
+import paddle
+from paddle import nn
+
+from passl.modeling.layers import DropPath, Mlp, PatchEmbed, linear_drop_path, select_tokens
+from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
+from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.relative_position import (
+    biased_attention,
+    look_up_bias,
+    query_value_bias,
+    relative_position_index,
+    split_heads,
+)
+from passl.utils.registry import BACKBONES
+
+EXTRA_ROWS = 3  # of a table, behind the offsets: class to patch, patch to class, class to class
+
+
+class BiasTable(nn.Layer):
+    """A table of relative position biases that all blocks share.
+
+    Args:
+        window_size: rows and columns of patches.
+        num_heads: columns of the table.
+    """
+
+    def __init__(self, window_size, num_heads):
+        super().__init__()
+        self.window_size = tuple(window_size)
+        self.relative_position_bias_table = _table(self, self.window_size, num_heads)
+
+    def forward(self, index: paddle.Tensor) -> paddle.Tensor:
+        """Biases [..., H, N, N] of the rows ``index`` [..., N, N]."""
+        return look_up_bias(self.relative_position_bias_table, index)
+
+
+class BEiTAttention(nn.Layer):
+    """softmax(q k^T / sqrt(d) + B) v; q and v have a bias, k has none.
+
+    Args:
+        dim: token width, divisible by ``num_heads``.
+        num_heads: number of heads.
+        window_size: rows and columns of patches for a table of its own; None leaves the table out.
+        qkv_bias: whether q and v have a bias.
+        attn_drop: dropout on the attention weights, in [0, 1).
+        proj_drop: dropout on the output, in [0, 1).
+    Shape: x [B, N, D], bias [H, N, N] or [B, H, N, N] or None -> [B, N, D].
+    """
+
+    def __init__(self, dim, num_heads, window_size=None, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
+        super().__init__()
+        if dim % num_heads:
+            raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
+        self.num_heads = num_heads
+        self.scale = (dim // num_heads) ** -0.5
+        self.qkv = nn.Linear(dim, 3 * dim, bias_attr=False)
+        self.q_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
+        self.v_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
+        self.window_size = window_size
+        self.relative_position_bias_table = None if window_size is None else _table(self, window_size, num_heads)
+        self.attn_drop = nn.Dropout(attn_drop)
+        self.proj = nn.Linear(dim, dim)
+        self.proj_drop = nn.Dropout(proj_drop)
+
+    def forward(self, x: paddle.Tensor, bias: paddle.Tensor | None = None) -> paddle.Tensor:
+        qkv = self.qkv(x)
+        if self.q_bias is not None:
+            qkv = qkv + query_value_bias(self.q_bias, self.v_bias)
+        q, k, v = split_heads(qkv, self.num_heads)
+        logits = paddle.matmul(q * self.scale, k, transpose_y=True)  # [B, H, N, N]
+        return self.proj_drop(self.proj(biased_attention(logits, v, bias, None, self.attn_drop)))
+
+
+class BEiTBlock(nn.Layer):
+    """x + gamma_1 attention(norm(x)), then x + gamma_2 mlp(norm(x)), with stochastic depth.
+
+    Args:
+        dim: token width.
+        attn: attention layer.
+        mlp_ratio: hidden width of the MLP over ``dim``.
+        drop: dropout in the MLP, in [0, 1).
+        drop_path: stochastic depth rate, in [0, 1).
+        init_values: initial gammas; None leaves them out.
+        epsilon: of the LayerNorms.
+    Shape: x [B, N, D], index [N, N] or [B, N, N], bias of all blocks or None -> [B, N, D].
+    """
+
+    def __init__(self, dim, attn, mlp_ratio, drop, drop_path, init_values, epsilon):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(dim, epsilon=epsilon)
+        self.attn = attn
+        self.norm2 = nn.LayerNorm(dim, epsilon=epsilon)
+        self.mlp = Mlp(dim, int(dim * mlp_ratio), drop=drop)
+        self.drop_path = DropPath(drop_path)
+        self.gamma_1 = self.gamma_2 = None
+        if init_values is not None:
+            initial = nn.initializer.Constant(init_values)
+            self.gamma_1 = self.create_parameter([dim], default_initializer=initial)
+            self.gamma_2 = self.create_parameter([dim], default_initializer=initial)
+
+    def forward(self, x: paddle.Tensor, index: paddle.Tensor, bias: paddle.Tensor | None = None) -> paddle.Tensor:
+        if self.attn.relative_position_bias_table is not None:
+            bias = look_up_bias(self.attn.relative_position_bias_table, index)
+        attended = self.attn(self.norm1(x), bias)
+        x = x + self.drop_path(attended if self.gamma_1 is None else self.gamma_1 * attended)
+        hidden = self.mlp(self.norm2(x))
+        return x + self.drop_path(hidden if self.gamma_2 is None else self.gamma_2 * hidden)
+
+
+@BACKBONES.register()
+class BEiT(nn.Layer):
+    """BEiT's encoder, for pre-training on masked images and for what follows.
+
+    Pre-training shares one table of biases between all blocks, fine-tuning gives each block its own;
+    weights of the first load into the second.
+
+    Args:
+        img_size: height and width in pixels, one number or a pair.
+        patch_size: side of a patch in pixels.
+        in_chans: input channels.
+        embed_dim: token width D.
+        depth: number of blocks.
+        num_heads: heads of every block.
+        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
+        qkv_bias: bias of q and v; k has none.
+        init_values: initial LayerScale factor (0.1 for base, 1e-5 for large and v2); None leaves it out.
+        rel_pos_bias: "block", a table of biases for each block; "shared", one for all; "none".
+        abs_pos_embed: learned absolute positions for all tokens.
+        global_pool: "avg" returns the mean of the patches, then its norm; "token" the normed class token.
+        drop_rate: dropout after positions, projections and MLPs, in [0, 1).
+        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_path_rate: stochastic depth in [0, 1) of the last block; rises linearly from 0 in the first.
+        epsilon: of the LayerNorms.
+        use_mask_token: learn a token that stands for masked patches.
+    Shape: images [B, C, H, W] -> [B, embed_dim].
+    """
+
+    num_prefix_tokens = 1
+
+    def __init__(
+        self,
+        img_size=224,
+        patch_size=16,
+        in_chans=3,
+        embed_dim=768,
+        depth=12,
+        num_heads=12,
+        mlp_ratio=4.0,
+        qkv_bias=True,
+        init_values=0.1,
+        rel_pos_bias="block",
+        abs_pos_embed=False,
+        global_pool="avg",
+        drop_rate=0.0,
+        attn_drop_rate=0.0,
+        drop_path_rate=0.0,
+        epsilon=1e-6,
+        use_mask_token=False,
+    ):
+        super().__init__()
+        if rel_pos_bias not in ("block", "shared", "none"):
+            raise ValueError(f"rel_pos_bias must be 'block', 'shared' or 'none', got {rel_pos_bias!r}")
+        if global_pool not in ("avg", "token"):
+            raise ValueError(f"global_pool must be 'avg' or 'token', got {global_pool!r}")
+        self.num_features = embed_dim
+        self.global_pool = global_pool
+        self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
+        grid, num_patches = self.patch_embed.grid_size, self.patch_embed.num_patches
+        self.cls_token = self.create_parameter([1, 1, embed_dim])
+        self.mask_token = self.create_parameter([1, 1, embed_dim]) if use_mask_token else None
+        self.pos_embed = self.create_parameter([1, 1 + num_patches, embed_dim]) if abs_pos_embed else None
+        self.pos_drop = nn.Dropout(drop_rate)
+        self.rel_pos_bias = BiasTable(grid, num_heads) if rel_pos_bias == "shared" else None
+        index = paddle.to_tensor(relative_position_index(grid, class_token=True))
+        self.register_buffer("relative_position_index", index, persistable=False)
+        window = grid if rel_pos_bias == "block" else None
+        self.blocks = nn.LayerList(
+            [
+                BEiTBlock(
+                    embed_dim,
+                    BEiTAttention(embed_dim, num_heads, window, qkv_bias, attn_drop_rate, drop_rate),
+                    *(mlp_ratio, drop_rate, rate, init_values, epsilon),
+                )
+                for rate in linear_drop_path(drop_path_rate, depth)
+            ]
+        )
+        norm = nn.LayerNorm(embed_dim, epsilon=epsilon)
+        self.norm, self.fc_norm = (norm, nn.Identity()) if global_pool == "token" else (nn.Identity(), norm)
+        self._init_weights()
+
+    def _init_weights(self):
+        """Truncated normal; what leaves block i, counted from 1, is divided by sqrt(2 i)."""
+        self.apply(init_vit)
+        init_torch_conv(self.patch_embed.proj)
+        for parameter in (self.cls_token, self.mask_token, self.pos_embed):
+            if parameter is not None:
+                trunc_normal_(parameter)
+        for i, block in enumerate(self.blocks, start=1):
+            for layer in (block.attn.proj, block.mlp.fc2):
+                trunc_normal_(layer.weight, 0.02 / math.sqrt(2 * i))
+
+    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
+        """The pooled, normed features [B, D]."""
+        tokens = self.forward_features(images)
+        return self.fc_norm(tokens[:, 0] if self.global_pool == "token" else tokens[:, 1:].mean(1))
+
+    def forward_features(
+        self, images: paddle.Tensor, keep: paddle.Tensor | None = None, mask: paddle.Tensor | None = None
+    ) -> paddle.Tensor:
+        """All tokens after the last block [B, 1 + N, D], class token first; normed unless pooling "avg".
+
+        Args:
+            keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
+            mask: [B, N] bool, true for the patches that the mask token replaces.
+        """
+        return self.norm(self._run(images, [self.num_layers - 1], keep, mask)[0])
+
+    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
+        """The patches after the blocks ``indices`` as maps; blocks after the largest index are not run.
+
+        Each is normed by ``norm``, which is the identity when pooling "avg".
+
+        Args:
+            indices: block numbers; negative ones count from the end.
+        Shape: [B, D, h, w] for each index, in the order asked for.
+        """
+        tokens = self._run(images, block_indices(indices, self.num_layers))
+        maps = [self.norm(x)[:, 1:].transpose([0, 2, 1]) for x in tokens]
+        return [x.reshape([-1, self.num_features, *self.patch_embed.grid_size]) for x in maps]
+
+    def _run(self, images, indices, keep=None, mask=None):
+        """Tokens [B, 1 + N, D] after the blocks ``indices``."""
+        x, index = self._embed(images, keep, mask)
+        bias = None if self.rel_pos_bias is None else self.rel_pos_bias(index)
+        outputs = {}
+        for i, block in enumerate(self.blocks[: max(indices) + 1]):
+            x = block(x, index, bias)
+            if i in indices:
+                outputs[i] = x
+        return [outputs[i] for i in indices]
+
+    def _embed(self, images, keep, mask):
+        """Tokens that enter the first block, and the rows of the bias table for each pair of them."""
+        if mask is not None and self.mask_token is None:
+            raise ValueError("forward_features(mask=...) needs a mask token: build the model with use_mask_token=True")
+        x = self.patch_embed(images)  # [B, N, D]
+        if mask is not None:
+            x = paddle.where(mask.unsqueeze(-1), self.mask_token.astype(x.dtype), x)
+        x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
+        if self.pos_embed is not None:
+            x = x + self.pos_embed
+        index = self.relative_position_index
+        if keep is not None:
+            places = paddle.concat([paddle.zeros_like(keep[:, :1]), keep + 1], axis=1)  # [B, 1 + M]
+            x = select_tokens(x, places)
+            pairs = places.unsqueeze(2) * index.shape[0] + places.unsqueeze(1)  # [B, 1 + M, 1 + M]
+            index = paddle.gather(index.flatten(), pairs.flatten()).reshape(pairs.shape)
+        return self.pos_drop(x), index
+
+    def adapt_weights(self, arrays: dict) -> dict:
+        """Weights of the pre-training for a model with a table in each block and mean pooling.
+
+        Every block starts from the shared table; the norm of the mean starts fresh, as the official
+        fine-tuning has it, and that of the pre-training is left.
+        """
+        shared = arrays.get("rel_pos_bias.relative_position_bias_table")
+        if shared is not None and self.rel_pos_bias is None:
+            del arrays["rel_pos_bias.relative_position_bias_table"]
+            for name, _ in self.named_parameters():
+                if name.endswith("attn.relative_position_bias_table"):
+                    arrays.setdefault(name, shared)
+        if self.global_pool == "avg" and "norm.weight" in arrays and "fc_norm.weight" not in arrays:
+            del arrays["norm.weight"], arrays["norm.bias"]
+            arrays["fc_norm.weight"] = self.fc_norm.weight.numpy()
+            arrays["fc_norm.bias"] = self.fc_norm.bias.numpy()
+        return arrays
+
+    @property
+    def num_layers(self) -> int:
+        """Number of blocks."""
+        return len(self.blocks)
+
+    def layer_id(self, name: str) -> int:
+        """Depth of the parameter ``name``: 0 for embeddings and the shared table, i + 1 for block i, then the norm."""
+        part, _, rest = name.partition(".")
+        if part == "blocks":
+            return int(rest.split(".")[0]) + 1
+        return self.num_layers + 1 if part in ("norm", "fc_norm") else 0
+
+    def no_weight_decay(self) -> set[str]:
+        """Names that get no weight decay although they have more than one axis."""
+        embeddings = ("cls_token", "mask_token", "pos_embed")
+        names = {name for name, _ in self.named_parameters()}
+        return {n for n in names if n in embeddings or n.endswith("relative_position_bias_table")}
+
+
+def _table(layer, window_size, num_heads):
+    """A table for all offsets within ``window_size`` and the class token, which starts at 0 as in the official code."""
+    height, width = window_size
+    shape = [(2 * height - 1) * (2 * width - 1) + EXTRA_ROWS, num_heads]
+    return layer.create_parameter(shape, default_initializer=nn.initializer.Constant(0.0))
