@@ -33,6 +33,7 @@ def configure(threads: int | str = "auto", log: Callable[[str], None] | None = N
     if not _state:
         _state.update(_choose_math_library())
         _state.update(_keep_freed_memory())
+        _state.update(_copy_on_transpose())
     if threads != "auto" or "threads" not in _state:
         _state.update(_set_threads(threads))
     if log is not None and _state:
@@ -113,11 +114,25 @@ def _cpu() -> tuple[str, set[str]]:
     return facts.get("vendor_id", ""), set(facts.get("flags", "").split())
 
 
+def _copy_on_transpose() -> dict[str, str]:
+    """Have ``transpose`` write a new tensor at once; else the next operation copies a strided view element by element."""
+    if "FLAGS_use_stride_kernel" in os.environ:
+        return {}
+    os.environ["FLAGS_use_stride_kernel"] = "0"
+    if "paddle" in sys.modules:
+        sys.modules["paddle"].set_flags({"FLAGS_use_stride_kernel": False})
+    return {"FLAGS_use_stride_kernel": "0"}
+
+
 def _keep_freed_memory() -> dict[str, str]:
-    """Have glibc reuse large blocks instead of returning them to the kernel, which clears every page anew."""
+    """Have glibc reuse large blocks instead of returning them to the kernel, which clears every page anew.
+
+    One arena for all threads, else the static executor's threads each keep blocks that the others cannot use.
+    """
     if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
         return {}
-    trim_threshold, top_pad, mmap_max = -1, -2, -4  # glibc's malloc.h
+    trim_threshold, top_pad, mmap_max, arena_max = -1, -2, -4, -8  # glibc's malloc.h
     mallopt = ctypes.CDLL(None).mallopt
-    done = mallopt(mmap_max, 0) and mallopt(trim_threshold, 2**31 - 1) and mallopt(top_pad, 64 << 20)
-    return {"malloc": "keeps freed memory"} if done else {}
+    for option, value in ((arena_max, 1), (mmap_max, 0), (trim_threshold, 2**31 - 1), (top_pad, 64 << 20)):
+        mallopt(option, value)
+    return {"malloc": "keeps freed memory"}

@@ -150,14 +150,17 @@ class ViT(nn.Layer):
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """The pooled, normed features [B, D]."""
-        tokens = self.forward_features(images)
-        pooled = tokens[:, 0] if self.global_pool == "token" else tokens[:, self.num_prefix_tokens :].mean(1)
-        return self.fc_norm(pooled)
+        if self.global_pool == "avg":
+            return self.fc_norm(self.forward_features(images)[:, self.num_prefix_tokens :].mean(1))
+        x = self._embed(images)
+        for block in self.blocks[:-1]:
+            x = block(x)
+        return self.norm(self.blocks[-1](x, num_queries=1)[:, 0])  # the last block serves the class token alone
 
     def forward_features(
         self, images: paddle.Tensor, keep: paddle.Tensor | None = None, mask: paddle.Tensor | None = None
     ) -> paddle.Tensor:
-        """All tokens after the last block [B, P + N, D], class token first, then registers; normed unless pooling "avg".
+        """All tokens after the last block [B, P + N, D], class token first; normed unless pooling "avg".
 
         Args:
             keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
@@ -216,7 +219,7 @@ class ViT(nn.Layer):
         return len(self.blocks)
 
     def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the last norm."""
+        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the norm."""
         part, _, rest = name.partition(".")
         if part == "blocks":
             return int(rest.split(".")[0]) + 1

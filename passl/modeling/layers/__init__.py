@@ -4,6 +4,7 @@
 from .attention import Attention
 from .block import Block
 from .drop import DropPath, linear_drop_path
+from .linear import Linear
 from .mlp import Mlp, QuickGELU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
 from .patch_embed import PatchEmbed, check_image_size, pair, select_tokens
@@ -16,6 +17,7 @@ __all__ = [
     "DropPath",
     "LayerNorm2d",
     "LayerScale",
+    "Linear",
     "Mlp",
     "PatchEmbed",
     "QuickGELU",

@@ -25,7 +25,7 @@ class Block(nn.Layer):
         drop_path: stochastic depth rate, in [0, 1).
         init_values: initial LayerScale factor; None leaves LayerScale out.
         epsilon: of the LayerNorms.
-    Shape: [B, N, dim] -> [B, N, dim].
+    Shape: [B, N, dim] -> [B, N, dim], or [B, n, dim] when only the first ``n = num_queries`` tokens are wanted.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Block(nn.Layer):
         self.ls2 = nn.Identity() if init_values is None else LayerScale(dim, init_values)
         self.drop_path = DropPath(drop_path)
 
-    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        x = x + self.drop_path(self.ls1(self.attn(self.norm1(x))))
+    def forward(self, x: paddle.Tensor, num_queries: int | None = None) -> paddle.Tensor:
+        update = self.drop_path(self.ls1(self.attn(self.norm1(x), num_queries)))
+        x = (x if num_queries is None else x[:, :num_queries]) + update
         return x + self.drop_path(self.ls2(self.mlp(self.norm2(x))))

@@ -7,6 +7,8 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
+from .linear import Linear
+
 
 class QuickGELU(nn.Layer):
     """x * sigmoid(1.702 x), the approximation of GELU in OpenAI's CLIP."""
@@ -31,9 +33,9 @@ class Mlp(nn.Layer):
         super().__init__()
         hidden_dim = hidden_dim or 4 * dim
         bias_attr = None if bias else False
-        self.fc1 = nn.Linear(dim, hidden_dim, bias_attr=bias_attr)
+        self.fc1 = Linear(dim, hidden_dim, bias_attr=bias_attr)
         self.act = act()
-        self.fc2 = nn.Linear(hidden_dim, out_dim or dim, bias_attr=bias_attr)
+        self.fc2 = Linear(hidden_dim, out_dim or dim, bias_attr=bias_attr)
         self.drop = nn.Dropout(drop)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
