@@ -130,7 +130,7 @@ def test_frozen_parameters_stay_as_they_are(tmp_path):
 
 
 def test_a_best_figure_that_nobody_measures_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="checkpoint.metric"):
+    with pytest.raises(ConfigError, match=r"checkpoint\.metric"):
         trained(tmp_path, "checkpoint.metric=top_1")
 
 

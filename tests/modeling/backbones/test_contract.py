@@ -158,11 +158,28 @@ def test_a_few_steps_fit_a_few_images(name):
 
 
 @every_backbone
-def test_the_static_graph_gives_the_same_features(name):
+def test_the_static_graph_gives_the_same_features_and_gradients(name):
     model = build(name)
+    model.train()
+    gradients = gradients_of(model)
     model.eval()
     expected = model(images())
-    assert difference(paddle.jit.to_static(model)(images()), expected) < 1e-5
+    model = paddle.jit.to_static(model)  # from here on a graph: its gradients exist in train mode only
+    assert difference(model(images()), expected) < 1e-5
+    model.train()
+    found = gradients_of(model)
+    assert found.keys() == gradients.keys()
+    largest = max(np.abs(value).max() for value in gradients.values())
+    for parameter, value in gradients.items():
+        np.testing.assert_allclose(found[parameter], value, rtol=1e-3, atol=1e-5 * largest, err_msg=parameter)
+
+
+def gradients_of(model):
+    """Gradients of the features' squares, by name of the parameter; those without one are left out."""
+    model(images()).square().sum().backward()
+    gradients = {name: p.grad.numpy() for name, p in model.named_parameters() if p.grad is not None}
+    model.clear_gradients()
+    return gradients
 
 
 @every_token_backbone
