@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,11 @@ _EXPECTED = (
     "expected .safetensors, PyTorch .pth/.pt/.bin (zip or legacy), .npz, or Paddle .pdparams/.pdopt/.pd; "
     "the content decides, not the name"
 )
+# What Python's own readers raise on files whose inner lengths and offsets are wrong.
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, MemoryError, OverflowError),
+    *(ValueError, KeyError, TypeError, AttributeError, IndexError),
+)
 
 
 def read_arrays(path: str | Path, ignore_globals: Collection[str] = ()) -> dict[str, np.ndarray]:
@@ -70,12 +77,11 @@ def read_arrays(path: str | Path, ignore_globals: Collection[str] = ()) -> dict[
             return read_safetensors(path)[0]
     except CheckpointError:
         raise
-    except (zipfile.BadZipFile, EOFError) as error:
+    except _DAMAGE as error:
         raise CheckpointError(
-            f"{path} is truncated or damaged ({error}): {path.stat().st_size} bytes; copy or download it again"
+            f"{path} is truncated or damaged ({type(error).__name__}: {error}): it has {path.stat().st_size} bytes; "
+            f"copy or download it again. {_EXPECTED[0].upper()}{_EXPECTED[1:]}"
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, NotImplementedError) as error:
-        raise CheckpointError(f"{path} cannot be read ({type(error).__name__}: {error}); {_EXPECTED}") from error
     raise CheckpointError(f"{path} is {_describe(path, head)}; {_EXPECTED}")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Telling files apart by content; Paddle's, NumPy's and safetensors files."""
 
+import contextlib
 import pickle
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from passl.utils.errors import CheckpointError
 from passl.weights.read import read_arrays
 from passl.weights.safetensors import write_safetensors
+from tests.weights.torch_writer import contiguous, write_legacy, write_zip
 
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -111,3 +113,29 @@ def test_missing_files_folders_and_files_without_tensors_are_errors(tmp_path):
     (tmp_path / "a.pd").write_bytes(pickle.dumps({"epoch": 3, "note": "x"}))
     with pytest.raises(CheckpointError, match="holds no tensors"):
         read_arrays(tmp_path / "a.pd")
+
+
+@pytest.mark.parametrize("kind", ["zip", "legacy", "paddle", "safetensors", "npz"])
+def test_files_with_random_damage_are_read_or_refused_with_a_message(tmp_path, kind):
+    path = tmp_path / "w"
+    tensors = {"model": {"a": contiguous("0", W), "b": contiguous("1", W[0])}, "epoch": 1}
+    if kind == "zip":
+        write_zip(path, tensors)
+    elif kind == "legacy":
+        write_legacy(path, tensors)
+    elif kind == "paddle":
+        path.write_bytes(pickle.dumps({"w": W}, protocol=4))
+    elif kind == "safetensors":
+        with open(path, "wb") as stream:
+            write_safetensors(stream, {"w": W})
+    else:
+        with open(path, "wb") as stream:
+            np.savez(stream, w=W)
+    content, random = path.read_bytes(), np.random.RandomState(0)
+    for i in range(100):
+        damaged = bytearray(content)
+        for _ in range(random.choice([1, 4])):
+            damaged[random.randint(len(damaged))] = random.randint(256)
+        (tmp_path / f"w{i}").write_bytes(bytes(damaged))  # a mapped file must not change under its reader
+        with contextlib.suppress(CheckpointError):
+            read_arrays(tmp_path / f"w{i}")

@@ -89,3 +89,12 @@ def test_a_backbone_of_another_size_runs_with_resized_positions():
     arrays = {name: tensor.numpy() for name, tensor in small.state_dict().items()}
     wide = CaiT((32, 64), 8, 3, 16, 1, 2)
     assert adapt_positions(wide, arrays)["pos_embed"].shape == (1, 32, 16)
+
+
+def test_beits_three_extra_rows_are_told_from_the_table_alone():
+    layer = paddle.nn.Layer()
+    layer.relative_position_bias_table = layer.create_parameter([5 * 5 + 3, 2])
+    table = normal(3, 3 * 3 + 3, 2)
+    adapted = adapt_positions(layer, {"relative_position_bias_table": table})["relative_position_bias_table"]
+    np.testing.assert_array_equal(adapted, resize_bias_table(table, (2, 2), (3, 3), num_extra=3))
+    np.testing.assert_array_equal(adapted[-3:], table[-3:])

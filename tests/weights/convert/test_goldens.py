@@ -11,6 +11,7 @@ from tests.weights.convert.cases import GOLDENS, reference, same
 def test_the_round_trip_is_exact(golden):
     arrays = reference(golden)
     normal = normalise(arrays)
+    assert (normal.layout, normal.prefix) == ("timm", "")
     ours = {n if n.startswith("head.") else f"architecture.{n}": a for n, a in normal.arrays.items()}
     assert not any(name.endswith(("running_mean", "running_var")) for name in ours)
     back = to_layout(ours)
