@@ -76,6 +76,38 @@ cait_xxs24_224.fb_dist_in1k                          224 1     c  78.40  -
 cait_xxs24_384.fb_dist_in1k                          384 1     c  80.95  -
 cait_xxs36_224.fb_dist_in1k                          224 1     c  79.75  -
 cait_xxs36_384.fb_dist_in1k                          384 1     c  82.20  -
+swin_base_patch4_window12_384.ms_in1k                384 1     c  84.48  -
+swin_base_patch4_window12_384.ms_in22k_ft_in1k       384 1     c  86.44  -
+swin_base_patch4_window7_224.ms_in1k                 224 0.9   c  83.60  83.5 0.875
+swin_base_patch4_window7_224.ms_in22k_ft_in1k        224 0.9   c  85.28  85.2 0.875
+swin_large_patch4_window12_384.ms_in22k_ft_in1k      384 1     c  87.14  -
+swin_large_patch4_window7_224.ms_in22k_ft_in1k       224 0.9   c  86.32  86.3 0.875
+swin_s3_base_224.ms_in1k                             224 0.9   c  83.92  -
+swin_s3_small_224.ms_in1k                            224 0.9   c  83.78  -
+swin_s3_tiny_224.ms_in1k                             224 0.9   c  82.13  -
+swin_small_patch4_window7_224.ms_in1k                224 0.9   c  83.23  83.2 0.875
+swin_small_patch4_window7_224.ms_in22k_ft_in1k       224 0.9   c  83.33  83.2 0.875
+swin_tiny_patch4_window7_224.ms_in1k                 224 0.9   c  81.39  81.2 0.875
+swin_tiny_patch4_window7_224.ms_in22k_ft_in1k        224 0.9   c  80.97  80.9 0.875
+swinv2_base_window12to16_192to256.ms_in22k_ft_in1k   256 0.9   c  86.27  -
+swinv2_base_window12to24_192to384.ms_in22k_ft_in1k   384 1     c  87.14  -
+swinv2_base_window16_256.ms_in1k                     256 0.9   c  84.61  -
+swinv2_base_window8_256.ms_in1k                      256 0.9   c  84.25  -
+swinv2_large_window12to16_192to256.ms_in22k_ft_in1k  256 0.9   c  86.93  -
+swinv2_large_window12to24_192to384.ms_in22k_ft_in1k  384 1     c  87.47  -
+swinv2_small_window16_256.ms_in1k                    256 0.9   c  84.22  -
+swinv2_small_window8_256.ms_in1k                     256 0.9   c  83.84  -
+swinv2_tiny_window16_256.ms_in1k                     256 0.9   c  82.83  -
+swinv2_tiny_window8_256.ms_in1k                      256 0.9   c  81.82  -
+beit_base_patch16_224.in22k_ft_in22k_in1k            224 0.9   c  85.24  -
+beit_base_patch16_384.in22k_ft_in22k_in1k            384 1     c  86.81  -
+beit_large_patch16_224.in22k_ft_in22k_in1k           224 0.9   c  87.49  -
+beit_large_patch16_384.in22k_ft_in22k_in1k           384 1     c  88.38  -
+beit_large_patch16_512.in22k_ft_in22k_in1k           512 1     c  88.58  -
+beitv2_base_patch16_224.in1k_ft_in1k                 224 0.9   c  85.60  -
+beitv2_base_patch16_224.in1k_ft_in22k_in1k           224 0.9   c  86.49  -
+beitv2_large_patch16_224.in1k_ft_in1k                224 0.95  c  87.41  -
+beitv2_large_patch16_224.in1k_ft_in22k_in1k          224 0.95  c  88.41  -
 resnet101.a1_in1k                                    224 0.95  c  81.49  -
 resnet101.a2_in1k                                    224 0.95  c  81.34  -
 resnet101.a3_in1k                                    224 0.95  c  79.84  -
@@ -156,6 +188,10 @@ _SOURCES = {
     "gmlp": "timm, https://github.com/huggingface/pytorch-image-models",
     "convnext": "Meta, https://github.com/facebookresearch/ConvNeXt",
     "convnextv2": "Meta, https://github.com/facebookresearch/ConvNeXt-V2",
+    "swin": "Microsoft, https://github.com/microsoft/Swin-Transformer, S3: https://github.com/microsoft/Cream",
+    "swinv2": "Microsoft, https://github.com/microsoft/Swin-Transformer",
+    "beit": "Microsoft, https://github.com/microsoft/unilm",
+    "beitv2": "Microsoft, https://github.com/microsoft/unilm",
     "miil": "Alibaba, https://github.com/Alibaba-MIIL/ImageNet21K",
     "tv": "torchvision, https://github.com/pytorch/vision",
     "tv2": "torchvision, https://github.com/pytorch/vision",
@@ -168,6 +204,7 @@ _SOURCES = {
 # by the first word of the tag or of the model, where it is not ImageNet's
 _NORMALISATION = {
     "vit": INCEPTION,
+    "beit": INCEPTION,
     "mixer": INCEPTION,
     "gmlp": INCEPTION,
     "miil": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
@@ -191,7 +228,7 @@ def known_cards() -> dict[str, Card]:
             interpolation={"c": "bicubic", "l": "bilinear"}[interpolation],
             mean=mean,
             std=std,
-            norm_eps=1e-5 if family.startswith("resnet") else 1e-6,
+            norm_eps=1e-5 if family.startswith(("resnet", "swin")) else 1e-6,
             top1=float(top1),
             official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
             source=_SOURCES.get(tag.split("_")[0]) or _SOURCES[family],

@@ -63,6 +63,10 @@ def test_known_cards_hold_the_published_settings():
     assert (card.mean, card.std, card.interpolation) == ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0), "bilinear")
     assert known_card("gmlp_s16_224").mean == (0.5, 0.5, 0.5)
     assert known_card("convnextv2_huge.fcmae_ft_in22k_in1k_384").img_size == 384
+    card = known_card("swin_base_patch4_window7_224.ms_in1k")
+    assert (card.norm_eps, card.official) == (1e-5, {"top1": 83.5, "crop_fraction": 0.875})
+    assert known_card("beit_large_patch16_512").mean == (0.5, 0.5, 0.5) != known_card("swin_s3_tiny_224").mean
+    assert known_card("beitv2_large_patch16_224.in1k_ft_in1k").mean == (0.485, 0.456, 0.406)
     card = known_card("cait_m48_448")
     assert (card.img_size, card.crop_fraction, card.top1) == (448, 1.0, 86.48)
 
@@ -76,7 +80,7 @@ def test_an_ambiguous_or_unknown_name_lists_the_choices():
 
 def test_tables_rows_are_unique_and_named_like_their_size():
     cards = known_cards()
-    assert len(cards) == 128
+    assert len(cards) == 160
     for card in cards.values():
         size = card.model.rsplit("_", 1)[-1]
         assert not size.isdigit() or int(size) == card.img_size, card.name

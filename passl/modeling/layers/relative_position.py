@@ -47,7 +47,7 @@ def query_value_bias(q_bias: paddle.Tensor, v_bias: paddle.Tensor) -> paddle.Ten
 
     A bias of the keys adds the same to all logits of a query, which the softmax takes away again.
     """
-    return paddle.concat([q_bias, paddle.zeros_like(q_bias), v_bias])
+    return paddle.concat([q_bias, paddle.zeros(q_bias.shape, q_bias.dtype), v_bias])
 
 
 def split_heads(qkv: paddle.Tensor, num_heads: int) -> list[paddle.Tensor]:

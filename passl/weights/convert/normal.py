@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import convnext, mlp, regnet, resnet, timm_names, vit
+from . import beit, convnext, mlp, regnet, resnet, swin, timm_names, vit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -33,6 +33,8 @@ _PASSL_PREFIXES = (BACKBONE, "backbone.")
 TIMM = Layout(name="timm", family="any")
 LAYOUTS: tuple[Layout, ...] = (
     *vit.LAYOUTS,
+    *beit.LAYOUTS,
+    *swin.LAYOUTS,
     *mlp.LAYOUTS,
     *convnext.LAYOUTS,
     *regnet.LAYOUTS,

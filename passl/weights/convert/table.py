@@ -123,3 +123,10 @@ def joined(pattern: str, to: str, names: Sequence[str]) -> tuple[Rule, ...]:
         Rule(rf"{pattern.replace('{}', name)}\.(weight|bias)", rf"{to}.\{groups + 1}", part=(i, len(names)))
         for i, name in enumerate(names)
     )
+
+
+def split_bias(pattern: str, to: str, names: Sequence[str]) -> tuple[Rule, ...]:
+    """Rules for a joint ``to.qkv.weight`` beside ``to.q_bias`` and ``to.v_bias``; keys have no bias."""
+    q, k, v = (pattern.replace("{}", name) for name in names)
+    weights = tuple(Rule(rf"{part}\.weight", f"{to}.qkv.weight", part=(i, 3)) for i, part in enumerate((q, k, v)))
+    return *weights, Rule(rf"{q}\.bias", f"{to}.q_bias"), Rule(rf"{v}\.bias", f"{to}.v_bias")
