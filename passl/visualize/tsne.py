@@ -35,9 +35,10 @@ def tsne(
     points = _principal_plane(directions)
     rate = max(len(points) / exaggeration / 4, 50.0)
     velocity, gain = np.zeros_like(points), np.ones_like(points)
+    work = np.empty_like(affinity), np.empty_like(affinity)
     for step in range(steps):
         early = step < exaggerated_steps
-        gradient = _gradient(points, affinity, exaggeration if early else 1.0)
+        gradient = _gradient(points, affinity, exaggeration if early else 1.0, work)
         gain = np.where(np.sign(gradient) != np.sign(velocity), gain + 0.2, gain * 0.8).clip(0.01)
         velocity = (0.5 if early else 0.8) * velocity - rate * gain * gradient
         points = points + velocity
@@ -75,9 +76,16 @@ def _principal_plane(centred: np.ndarray) -> np.ndarray:
     return (1e-4 * plane / max(plane[:, 0].std(), 1e-12)).astype(np.float32)
 
 
-def _gradient(points: np.ndarray, affinity: np.ndarray, exaggeration: float) -> np.ndarray:
-    """Eq. 5: 4 sum_j (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2)."""
-    closeness = 1 / (1 + _squared_distances(points))
+def _gradient(points: np.ndarray, affinity: np.ndarray, exaggeration: float, work: tuple | None = None) -> np.ndarray:
+    """Eq. 5: 4 sum_j (p_ij - q_ij) (y_i - y_j) / (1 + |y_i - y_j|^2); ``work``: two arrays to reuse."""
+    closeness, force = work or (np.empty_like(affinity), np.empty_like(affinity))  # [N, N] each
+    squares = (points**2).sum(1)
+    np.matmul(-2 * points, points.T, out=closeness)
+    closeness += squares[:, None] + 1
+    closeness += squares
+    np.reciprocal(closeness, out=closeness)
     np.fill_diagonal(closeness, 0)
-    force = (exaggeration * affinity - closeness / closeness.sum()) * closeness
-    return 4 * (force.sum(1, keepdims=True) * points - force @ points)
+    np.multiply(closeness, -1 / (exaggeration * closeness.sum()), out=force)
+    force += affinity
+    force *= closeness
+    return 4 * exaggeration * (force.sum(1, keepdims=True) * points - force @ points)
