@@ -76,7 +76,7 @@ CASES = [
     Case("timm__swinv2_tiny_window8_256", "swinv2_tiny_window8_256", same_name),
     Case("timm__swin_s3_tiny_224", "swin_s3_tiny_224", same_name, slow=True),
     Case("timm__convnext_atto", "convnext_atto", convnext_name),
-    Case("timm__convnext_pico", "convnext_pico", convnext_name),
+    Case("timm__convnext_pico", "convnext_pico", convnext_name, slow=True),
     Case("timm__convnext_tiny", "convnext_tiny", convnext_name, slow=True),
     Case("timm__convnextv2_atto", "convnextv2_atto", convnext_name),
     Case("timm__mixer_s32_224", "mixer_s32_224"),

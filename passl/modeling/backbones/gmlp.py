@@ -98,11 +98,7 @@ class gMLP(PatchMLP):
     """MLPs with gating.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: token width D.
-        depth: number of blocks.
+        img_size, patch_size, in_chans, embed_dim, depth: see :class:`PatchMLP`.
         mlp_ratio: hidden width before the gate over ``embed_dim``.
         drop_rate: dropout in the perceptrons, in [0, 1).
         drop_path_rate: stochastic depth in [0, 1) of the last block; rises linearly from 0 in the first.

@@ -50,11 +50,7 @@ class Mixer(PatchMLP):
     """MLP-Mixer.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: token width D (C in the paper).
-        depth: number of blocks.
+        img_size, patch_size, in_chans, embed_dim, depth: see :class:`PatchMLP`.
         tokens_mlp_dim: hidden width along the patches (D_S), the same for every channel.
         channels_mlp_dim: hidden width along the channels (D_C).
         drop_rate: dropout in the perceptrons, in [0, 1).

@@ -67,11 +67,7 @@ class ResMLP(PatchMLP):
     """Residual multi-layer perceptrons.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: token width D.
-        depth: number of blocks.
+        img_size, patch_size, in_chans, embed_dim, depth: see :class:`PatchMLP`.
         mlp_ratio: hidden width of the perceptrons over ``embed_dim``.
         init_scale: initial LayerScale factor (0.1 for 12 blocks, 1e-5 for 24, 1e-6 for 36 and the wide model).
         drop_rate: dropout in the perceptrons, in [0, 1).
