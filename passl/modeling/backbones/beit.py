@@ -14,7 +14,7 @@ import math
 import paddle
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed, linear_drop_path, select_tokens
+from passl.modeling.layers import DropPath, Mlp, PatchEmbed, linear_drop_path, replace_masked, select_tokens
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.modeling.layers.relative_position import (
@@ -254,11 +254,9 @@ class BEiT(nn.Layer):
 
     def _embed(self, images, keep, mask):
         """Tokens that enter the first block, and the rows of the bias table for each pair of them."""
-        if mask is not None and self.mask_token is None:
-            raise ValueError("forward_features(mask=...) needs a mask token: build the model with use_mask_token=True")
         x = self.patch_embed(images)  # [B, N, D]
         if mask is not None:
-            x = paddle.where(mask.unsqueeze(-1), self.mask_token.astype(x.dtype), x)
+            x = replace_masked(x, mask, self.mask_token)
         x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
         if self.pos_embed is not None:
             x = x + self.pos_embed

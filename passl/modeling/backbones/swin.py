@@ -14,7 +14,7 @@ from __future__ import annotations
 import paddle
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed, Windows, linear_drop_path
+from passl.modeling.layers import DropPath, Mlp, PatchEmbed, Windows, linear_drop_path, replace_masked
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.modeling.layers.relative_position import (
@@ -231,11 +231,7 @@ class SwinTrunk(nn.Layer):
         """Maps [B, h, w, C] after the stages ``indices``."""
         x = self.patch_embed(images)  # [B, N, C]
         if mask is not None:
-            if self.mask_token is None:
-                raise ValueError(
-                    "forward_features(mask=...) needs a mask token: build the model with use_mask_token=True"
-                )
-            x = paddle.where(mask.unsqueeze(-1), self.mask_token.astype(x.dtype), x)
+            x = replace_masked(x, mask, self.mask_token)
         x = x.reshape([-1, *self.patch_embed.grid_size, x.shape[-1]])  # [B, h, w, C]
         maps = {}
         for i, stage in enumerate(self.layers[: max(indices) + 1]):

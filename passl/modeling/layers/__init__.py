@@ -7,7 +7,7 @@ from .drop import DropPath, linear_drop_path
 from .linear import Linear
 from .mlp import Mlp, QuickGELU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
-from .patch_embed import PatchEmbed, check_image_size, pair, select_tokens
+from .patch_embed import PatchEmbed, check_image_size, pair, replace_masked, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
 from .window import Windows
 
@@ -27,6 +27,7 @@ __all__ = [
     "convert_sync_batchnorm",
     "linear_drop_path",
     "pair",
+    "replace_masked",
     "resize_pos_embed",
     "select_tokens",
     "sincos_2d",

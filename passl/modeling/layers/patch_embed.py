@@ -64,6 +64,13 @@ def select_tokens(x: paddle.Tensor, keep: paddle.Tensor) -> paddle.Tensor:
     return paddle.gather(x.reshape([-1, dim]), (keep + first).flatten()).reshape([-1, keep.shape[1], dim])
 
 
+def replace_masked(x: paddle.Tensor, mask: paddle.Tensor, mask_token: paddle.Tensor | None) -> paddle.Tensor:
+    """Tokens ``x`` [B, N, D] with the mask token [1, 1, D] wherever ``mask`` [B, N] (bool) is true."""
+    if mask_token is None:
+        raise ValueError("forward_features(mask=...) needs a mask token: build the model with use_mask_token=True")
+    return paddle.where(mask.unsqueeze(-1), mask_token.astype(x.dtype), x)
+
+
 def check_image_size(images: paddle.Tensor, expected: tuple[int, int]) -> None:
     """Raise ValueError when the images' height and width are not what the model was built for."""
     height, width = images.shape[-2:]

@@ -9,6 +9,7 @@ import pytest
 
 from passl.modeling.backbones.swin import PatchMerging, Swin, SwinBlock, WindowAttention, join_neighbours
 from passl.modeling.layers.window import MASKED, Windows, join_windows, split_windows
+from passl.weights import load_weights
 
 GRID, WINDOW = 8, 4
 
@@ -165,6 +166,19 @@ def test_masked_patches_have_no_influence():
     assert (model.forward_features(x) != model.forward_features(changed)).any()
     with pytest.raises(ValueError, match="use_mask_token=True"):
         tiny().forward_features(x, mask)
+
+
+def test_weights_serve_another_size_with_resized_tables():
+    model = randomize(tiny())
+    arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    larger = tiny(img_size=64, window_size=8)
+    assert len(load_weights(larger, arrays).resized) == 8
+    tables = [m.layers[0].blocks[0].attn.relative_position_bias_table for m in (model, larger)]
+    np.testing.assert_allclose(tables[1][7 * 15 + 7].numpy(), tables[0][3 * 7 + 3].numpy(), atol=1e-6)  # no offset
+    wide = tiny(img_size=(48, 32))  # maps of 12x8, 6x4 and 3x2 places, windows of 4x4 and 3x2
+    report = load_weights(wide, arrays)
+    assert {(old, new) for _, old, new in report.resized} == {((9, 4), (15, 4))}
+    assert wide(paddle.randn([1, 3, 48, 32])).shape == [1, 64]
 
 
 def test_drop_path_rises_through_all_stages():
