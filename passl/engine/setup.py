@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import paddle
-from safetensors import safe_open
 
 from passl import runtime
 from passl.data import Loader, eval_loader, precheck, train_loader
@@ -23,6 +22,7 @@ from passl.utils.log import log_to_file, logger
 from passl.utils.registry import BATCH_TRANSFORMS, DATASETS, EVALUATORS, OPTIMIZERS, SCHEDULES, build
 from passl.utils.seed import INIT, seed_everything
 from passl.weights import load_weights
+from passl.weights.safetensors import read_metadata
 
 from .amp import Precision
 from .checkpoint import Checkpoint, latest_checkpoint, load_checkpoint
@@ -140,8 +140,7 @@ def stored_classes(path: Path) -> list[str] | None:
     """The class names that passl wrote into a weight file, if it did."""
     if path.suffix != ".safetensors":
         return None
-    with safe_open(path, framework="numpy") as file:
-        metadata = file.metadata() or {}
+    metadata = read_metadata(path)
     return json.loads(metadata["classes"]) if "classes" in metadata else None
 
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError
 
+from .arrays import bfloat16_to_float32
 from .pickle_table import Opaque, PickledArray
-from .safetensors import bfloat16_to_float32, read_safetensors
+from .safetensors import read_safetensors
 from .torch_file import LEGACY_MAGIC, StridedTensor, read_torch_legacy, read_torch_zip
 from .unpickle import RestrictedUnpickler
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError
 
+from .arrays import bfloat16_to_float32, map_file
 from .pickle_table import Global, Opaque
-from .safetensors import bfloat16_to_float32, map_file
 from .unpickle import RestrictedUnpickler
 
 LEGACY_MAGIC = 0x1950A86A20F9469CFC6C

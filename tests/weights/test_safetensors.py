@@ -50,14 +50,21 @@ def test_we_read_what_the_reference_package_writes(path):
         assert arrays[name].shape == array.shape
 
 
-def test_paddle_tensors_are_written_and_bfloat16_keeps_its_bits(path):
+def test_bfloat16_of_other_programs_is_read_with_its_values(path):
+    values = np.array([[1.0, -2.5, 3.140625]], np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    header = {"half": {"dtype": "BF16", "shape": [1, 3], "data_offsets": [0, 6]}}
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bits.tobytes())
+    np.testing.assert_array_equal(read_safetensors(path)[0]["half"], values)
+
+
+def test_paddle_tensors_are_written_bfloat16_as_float32(path):
     tensor = paddle.to_tensor([1.0, -2.5, 3.140625])
     write(path, {"half": tensor.astype("bfloat16"), "full": tensor})
-    header = json.loads(path.read_bytes()[8:].split(b"}}")[0] + b"}}")
-    assert (
-        header["half"]["dtype"] == "BF16" and header["half"]["data_offsets"][1] - header["half"]["data_offsets"][0] == 6
-    )
-    np.testing.assert_array_equal(read_safetensors(path)[0]["half"], tensor.numpy())
+    for array in read_safetensors(path)[0].values():
+        assert array.dtype == np.float32
+        np.testing.assert_array_equal(array, tensor.numpy())
 
 
 def test_the_same_arrays_give_the_same_bytes_in_any_order(path, tmp_path):
@@ -69,12 +76,6 @@ def test_the_same_arrays_give_the_same_bytes_in_any_order(path, tmp_path):
 def test_types_without_a_name_in_the_format_are_refused(path):
     with pytest.raises(CheckpointError, match="'text'"):
         write(path, {"text": np.array(["x"])})
-
-
-def test_arrays_read_are_views_of_the_file(path):
-    write(path, ARRAYS)
-    array = read_safetensors(path)[0]["w"]
-    assert not array.flags.writeable and not array.flags.owndata
 
 
 @pytest.mark.parametrize("kept", [4, 20, 200, -1])
@@ -99,5 +100,5 @@ def test_a_truncated_file_is_named_as_such(path, kept):
 def test_a_header_that_contradicts_itself_is_refused(path, entry):
     text = json.dumps({"w": entry}).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + b"\0" * 8)
-    with pytest.raises(CheckpointError, match="'w'"):
+    with pytest.raises(CheckpointError, match="no safetensors file"):
         read_safetensors(path)
