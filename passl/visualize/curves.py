@@ -89,7 +89,7 @@ def schedule_curve(
         axis.plot(steps, values, color=LINES[0], linewidth=2)
         for place, text in {0: "start", top: "peak", len(steps) - 1: "end"}.items():
             axis.plot(steps[place], values[place], "o", color=LINES[1], markersize=5)
-            side = {"ha": "right", "xytext": (-6, 7)} if place == len(steps) - 1 else {"ha": "left", "xytext": (6, 7)}
+            side = {"ha": "right", "xytext": (0, 12)} if place == len(steps) - 1 else {"ha": "left", "xytext": (6, 7)}
             point = (steps[place], values[place])
             axis.annotate(f"{text} {values[place]:.3g}", point, textcoords="offset points", **side)
         axis.margins(x=0.03, y=0.16)
