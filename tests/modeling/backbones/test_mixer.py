@@ -10,6 +10,9 @@ from passl.modeling.backbones.mixer import Mixer, MixerBlock
 
 def test_a_block_is_the_equation_of_the_paper():
     block, x = MixerBlock(6, 4, 5, 7, 0.0, 0.0, 1e-6), paddle.randn([1, 4, 6])
+    for norm in (block.norm1, block.norm2):  # fresh ones are alike
+        norm.weight.set_value(paddle.rand([6]))
+        norm.bias.set_value(paddle.rand([6]))
     normed, mixed = block.norm1(x)[0], x[0].clone()
     for c in range(6):  # the same perceptron for every column
         mixed[:, c] = mixed[:, c] + block.mlp_tokens(normed[:, c])
