@@ -100,6 +100,8 @@ class TopK:
 
     def __init__(self, k: Sequence[int] = (1, 5)):
         self.k = _positive("TopK", k)
+        self.figures = (*(f"top{size}" for size in self.k), "loss")
+        self._explained = False
 
     def __call__(self, data: EvaluationData) -> dict[str, float]:
         num_classes = 0
@@ -118,7 +120,8 @@ class TopK:
             return classes_ahead(logits, labels), F.cross_entropy(logits, labels, reduction="none").flatten()
 
         ahead, losses = per_image(data.method, data.val_loader, outputs)
-        if max(self.k) > num_classes and distributed.is_main():
+        if max(self.k) > num_classes and distributed.is_main() and not self._explained:
+            self._explained = True
             logger.info(f"top-{max(self.k)} of {num_classes} classes counts all of them, so it is always 100 %")
         figures = {f"top{k}": _percent(ahead < min(k, num_classes)) for k in self.k}
         return {**figures, "loss": float(losses.mean(dtype=np.float64))}
@@ -140,6 +143,7 @@ class KNN:
         if temperature <= 0:
             raise ValueError(f"KNN needs a temperature > 0, got {temperature}")
         self.k, self.temperature = _positive("KNN", k), temperature
+        self.figures = (*(f"knn{size}_top1" for size in self.k), "feature_std", "rankme")
 
     def __call__(self, data: EvaluationData) -> dict[str, float]:
         size = len(data.bank_loader.dataset)
@@ -169,6 +173,7 @@ class LinearProbe:
     """
 
     needs_labels, needs_bank = True, True
+    figures = ("linear_top1", "linear_top5", "linear_l2", "feature_std", "rankme")
 
     def __init__(self, strengths: Sequence[float] = STRENGTHS, held_out: float = 0.2, seed: int = 0):
         if not strengths or min(strengths) <= 0:
@@ -199,6 +204,7 @@ class Retrieval:
     """
 
     needs_labels, needs_bank = True, False
+    figures = ("retrieval_recall1", "retrieval_map")
 
     def __call__(self, data: EvaluationData) -> dict[str, float]:
         features, labels = data.val
