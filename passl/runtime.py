@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU threads, memory and math library, chosen before Paddle's first product.
+"""CPU threads, memory and math library, chosen before Paddle's first product; static graphs and frozen models.
 
 ``import passl`` calls :func:`configure`.  It sets only what the user left unset, and
-``PASSL_RUNTIME=off`` keeps it from doing anything.
+``PASSL_RUNTIME=off`` keeps it from doing anything.  ``benchmarks/cpu_vs_timm.py --settings`` measures what each
+setting brings on the machine at hand.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import math
 import os
 import platform
 import sys
+import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _state: dict[str, str] = {}
@@ -33,8 +35,9 @@ def configure(threads: int | str = "auto", log: Callable[[str], None] | None = N
     if not _state:
         _state.update(_choose_math_library())
         _state.update(_keep_freed_memory())
+        _state.update(_set_threads("auto"))  # imports Paddle
         _state.update(_copy_on_transpose())
-    if threads != "auto" or "threads" not in _state:
+    if threads != "auto":
         _state.update(_set_threads(threads))
     if log is not None and _state:
         log("runtime: " + ", ".join(f"{key} {value}" for key, value in _state.items()))
@@ -42,27 +45,87 @@ def configure(threads: int | str = "auto", log: Callable[[str], None] | None = N
 
 
 def compile(model):
-    """``paddle.jit.to_static(model)``; a model that cannot be traced is returned as it is, with a warning."""
-    import paddle
+    """Have ``model.forward`` run as a static graph, in place; what cannot be traced stays eager, with a warning."""
+    model.forward = _StaticOrEager(model)
+    return model
 
-    try:
-        return paddle.jit.to_static(model, full_graph=True)
-    except Exception as error:
-        warnings.warn(f"runtime.to_static: {type(model).__name__} stays eager: {error}", stacklevel=2)
-        return model
+
+class _StaticOrEager:
+    """``forward`` of one layer through ``paddle.jit.to_static``, until that fails."""
+
+    def __init__(self, model):
+        self.model, self.eager = model, type(model).forward.__get__(model)
+        self.static, self.failed = None, False
+
+    def __call__(self, *inputs, **options):
+        import paddle
+
+        if self.failed:
+            return self.eager(*inputs, **options)
+        try:
+            if self.static is None:
+                self.static = paddle.jit.to_static(self.eager, full_graph=True)
+            return self.static(*inputs, **options)
+        except Exception as error:
+            outputs = self.eager(*inputs, **options)  # a mistake of the caller's shows itself here
+            self.failed = True
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+            warnings.warn(f"runtime.to_static: {type(self.model).__name__} stays eager: {reason}", stacklevel=2)
+            return outputs
+
+    def __deepcopy__(self, memo):
+        return _StaticOrEager(memo[id(self.model)])  # the copy of the model, made before its attributes
+
+
+def freeze(model, image_shape: Sequence[int] = (3, 224, 224)):
+    """``model`` in evaluation mode as a function of images, run by Paddle Inference with fused CPU kernels (oneDNN).
+
+    The weights are those of the moment of the call.  Differences to the eager output are rounding errors.
+
+    Args:
+        model: a layer, images -> one tensor.
+        image_shape: channels, height and width.
+    Returns:
+        images [B, C, H, W] float32 -> output, both Paddle tensors; B may change from call to call.
+    """
+    import paddle
+    from paddle import inference
+
+    was_training = model.training
+    model.eval()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model")
+        spec = paddle.static.InputSpec([None, *image_shape], "float32")
+        paddle.jit.save(paddle.jit.to_static(model.forward, input_spec=[spec], full_graph=True), path)
+        config = inference.Config(folder, "model")
+        config.disable_gpu()
+        config.enable_mkldnn()
+        config.disable_glog_info()
+        config.set_cpu_math_library_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+        predictor = inference.create_predictor(config)
+    if was_training:
+        model.train()
+    source = predictor.get_input_handle(predictor.get_input_names()[0])
+    result = predictor.get_output_handle(predictor.get_output_names()[0])
+
+    def run(images):
+        source.copy_from_cpu(images.numpy())
+        predictor.run()
+        return paddle.to_tensor(result.copy_to_cpu())
+
+    return run
 
 
 def _set_threads(threads: int | str) -> dict[str, str]:
-    """Set the number of OpenMP threads, which Paddle otherwise puts to 1 when it is imported."""
-    if threads == "auto":
-        if _user_chose_threads():
-            return {"threads": os.environ["OMP_NUM_THREADS"]}
-        count = max(1, physical_cores() // max(1, int(os.environ.get("PADDLE_LOCAL_SIZE", "1"))))
-    else:
-        count = int(threads)
-    if "paddle" in sys.modules:
-        sys.modules["paddle"].base.core.set_num_threads(count)
+    """Set the OpenMP threads after Paddle's import, which puts them to 1 and warns about any other number."""
+    if threads == "auto" and _user_chose_threads():
+        return {"threads": os.environ["OMP_NUM_THREADS"]}
+    import paddle
+
+    processes = int(os.environ.get("PADDLE_LOCAL_SIZE", "1"))  # of this machine, by paddle.distributed.launch
+    count = max(1, physical_cores() // processes) if threads == "auto" else int(threads)
     os.environ["OMP_NUM_THREADS"] = str(count)
+    paddle.base.core.set_num_threads(count)
     return {"threads": str(count)}
 
 
@@ -115,13 +178,17 @@ def _cpu() -> tuple[str, set[str]]:
 
 
 def _copy_on_transpose() -> dict[str, str]:
-    """Have ``transpose`` write a new tensor at once; else the next operation copies a strided view element by element."""
-    if "FLAGS_use_stride_kernel" in os.environ:
+    """Have ``transpose`` write a new tensor at once; else the next operation copies a view element by element.
+
+    GPU builds of Paddle are left alone: there the copy is a fast kernel.
+    """
+    import paddle
+
+    flag = "FLAGS_use_stride_kernel"
+    if flag in os.environ or paddle.is_compiled_with_cuda():
         return {}
-    os.environ["FLAGS_use_stride_kernel"] = "0"
-    if "paddle" in sys.modules:
-        sys.modules["paddle"].set_flags({"FLAGS_use_stride_kernel": False})
-    return {"FLAGS_use_stride_kernel": "0"}
+    paddle.set_flags({flag: False})
+    return {flag: "0"}
 
 
 def _keep_freed_memory() -> dict[str, str]:

@@ -37,8 +37,7 @@ class Attention(nn.Layer):
         self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, x: paddle.Tensor, num_queries: int | None = None) -> paddle.Tensor:
-        num_tokens, dim = x.shape[1:]
-        qkv = self.qkv(x).reshape([-1, num_tokens, 3, self.num_heads, self.head_dim])
+        qkv = self.qkv(x).reshape([-1, x.shape[1], 3, self.num_heads, self.head_dim])
         q, k, v = qkv.transpose([2, 0, 3, 1, 4]).unbind(0)  # [B, H, N, d] each
         if num_queries is not None:
             q = q[:, :, :num_queries]

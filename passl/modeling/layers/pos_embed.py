@@ -40,7 +40,9 @@ def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=T
         antialias: timm's choice; MAE, DeiT and BEiT resize without.
     Shape: [1, P + N', D].
     """
-    if isinstance(table, np.ndarray):  # not "no Tensor": under to_static it is a graph's value, which to_tensor detaches
+    if isinstance(
+        table, np.ndarray
+    ):  # not "no Tensor": under to_static it is a graph's value, which to_tensor detaches
         table = paddle.to_tensor(table, dtype="float32")
     if tuple(old_grid) == tuple(new_grid):
         return table
