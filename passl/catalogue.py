@@ -29,6 +29,7 @@ FAMILIES = (
     "swin",
     "swin_v2",
     "vit",
+    "xcit",
 )
 
 

@@ -83,6 +83,8 @@ CASES = [
     Case("timm__resmlp_12_224", "resmlp_12_224"),
     Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),
     Case("timm__gmlp_s16_224", "gmlp_s16_224"),
+    Case("timm__xcit_nano_12_p16_224", "xcit_nano_12_p16_224"),
+    Case("timm__xcit_tiny_12_p8_224", "xcit_tiny_12_p8_224", slow=True),
     Case("timm__regnety_016", "regnety_016", same_name),
     Case("timm__regnety_160", "regnety_160", same_name, slow=True),
     Case("timm__resnet18", "resnet18", resnet_name),

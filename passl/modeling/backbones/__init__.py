@@ -18,6 +18,7 @@ from .resnet import ResNet
 from .swin import Swin
 from .swin_v2 import SwinV2
 from .vit import ViT
+from .xcit import XCiT
 
 
 def build_backbone(config: dict[str, Any]):
@@ -37,6 +38,7 @@ __all__ = [
     "Swin",
     "SwinV2",
     "ViT",
+    "XCiT",
     "build_backbone",
     "gMLP",
 ]

@@ -13,7 +13,8 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed, select_tokens
+from passl.modeling.layers import ClassAttention, DropPath, Mlp, PatchEmbed, select_tokens
+from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
@@ -39,7 +40,7 @@ class TalkingHeadAttention(nn.Layer):
 
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
-        self.num_heads, self.head_dim = num_heads, _head_dim(dim, num_heads)
+        self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
         self.qkv = nn.Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
         self.proj_l = nn.Linear(num_heads, num_heads)
         self.proj_w = nn.Linear(num_heads, num_heads)
@@ -56,34 +57,6 @@ class TalkingHeadAttention(nn.Layer):
         attn = self.attn_drop(_mix_heads(self.proj_w, attn))
         x = paddle.matmul(attn, v).transpose([1, 2, 0, 3])  # [B, N, H, d]
         return self.proj_drop(self.proj(x.reshape([-1, num_tokens, dim])))
-
-
-class ClassAttention(nn.Layer):
-    """Attention with one query, the class token at position 0, over all tokens (section 3 of the paper).
-
-    Args: as :class:`TalkingHeadAttention`; ``qkv_bias`` holds for the three separate projections.
-    Shape: [B, 1 + N, D] -> [B, 1, D].
-    """
-
-    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
-        super().__init__()
-        self.num_heads, self.head_dim = num_heads, _head_dim(dim, num_heads)
-        bias_attr = None if qkv_bias else False
-        self.q = nn.Linear(dim, dim, bias_attr=bias_attr)
-        self.k = nn.Linear(dim, dim, bias_attr=bias_attr)
-        self.v = nn.Linear(dim, dim, bias_attr=bias_attr)
-        self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
-        self.proj_drop = nn.Dropout(proj_drop)
-
-    def forward(self, tokens: paddle.Tensor) -> paddle.Tensor:
-        num_tokens, dim = tokens.shape[1:]
-        q = self.q(tokens[:, :1]).reshape([-1, 1, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
-        k = self.k(tokens).reshape([-1, num_tokens, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
-        v = self.v(tokens).reshape([-1, num_tokens, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
-        attn = paddle.matmul(q * self.head_dim**-0.5, k, transpose_y=True)  # [B, H, 1, 1 + N]
-        x = paddle.matmul(self.attn_drop(F.softmax(attn, axis=-1)), v)  # [B, H, 1, d]
-        return self.proj_drop(self.proj(x.transpose([0, 2, 1, 3]).reshape([-1, 1, dim])))
 
 
 class CaiTBlock(nn.Layer):
@@ -239,12 +212,6 @@ class CaiT(nn.Layer):
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""
         return {"cls_token", "pos_embed"}
-
-
-def _head_dim(dim, num_heads):
-    if dim % num_heads:
-        raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
-    return dim // num_heads
 
 
 def _mix_heads(linear, maps):

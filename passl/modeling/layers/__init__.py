@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers that mean the same thing in every model.  B batch, N tokens, D width, H heads, d head width."""
 
-from .attention import Attention
+from .attention import Attention, ClassAttention
 from .block import Block
 from .drop import DropPath, linear_drop_path
 from .linear import Linear
@@ -14,6 +14,7 @@ from .window import Windows
 __all__ = [
     "Attention",
     "Block",
+    "ClassAttention",
     "DropPath",
     "LayerNorm2d",
     "LayerScale",

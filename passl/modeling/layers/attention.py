@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-head self-attention with one product for queries, keys and values."""
+"""Multi-head attention of all tokens, and of a class token alone."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ class Attention(nn.Layer):
 
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
-        if dim % num_heads:
-            raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
-        self.num_heads = num_heads
-        self.head_dim = dim // num_heads
+        self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
         self.scale = self.head_dim**-0.5
         self.qkv = Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
         self.attn_drop = nn.Dropout(attn_drop)
@@ -45,3 +42,40 @@ class Attention(nn.Layer):
         x = paddle.matmul(self.attn_drop(attn), v)  # [B, H, n, d]
         x = x.transpose([0, 2, 1, 3]).flatten(2)  # [B, n, D]
         return self.proj_drop(self.proj(x))
+
+
+class ClassAttention(nn.Layer):
+    """Attention with one query, the class token at position 0, over all tokens.
+
+    Paper: Going Deeper with Image Transformers, ICCV 2021, https://arxiv.org/abs/2103.17239, section 3
+
+    Args: as :class:`Attention`; ``qkv_bias`` holds for the three separate projections.
+    Shape: [B, 1 + N, D] -> [B, 1, D].
+    """
+
+    def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
+        bias_attr = None if qkv_bias else False
+        self.q = nn.Linear(dim, dim, bias_attr=bias_attr)
+        self.k = nn.Linear(dim, dim, bias_attr=bias_attr)
+        self.v = nn.Linear(dim, dim, bias_attr=bias_attr)
+        self.attn_drop = nn.Dropout(attn_drop)
+        self.proj = nn.Linear(dim, dim)
+        self.proj_drop = nn.Dropout(proj_drop)
+
+    def forward(self, tokens: paddle.Tensor) -> paddle.Tensor:
+        num_tokens, dim = tokens.shape[1:]
+        q = self.q(tokens[:, :1]).reshape([-1, 1, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
+        k = self.k(tokens).reshape([-1, num_tokens, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
+        v = self.v(tokens).reshape([-1, num_tokens, self.num_heads, self.head_dim]).transpose([0, 2, 1, 3])
+        attn = paddle.matmul(q * self.head_dim**-0.5, k, transpose_y=True)  # [B, H, 1, 1 + N]
+        x = paddle.matmul(self.attn_drop(F.softmax(attn, axis=-1)), v)  # [B, H, 1, d]
+        return self.proj_drop(self.proj(x.transpose([0, 2, 1, 3]).reshape([-1, 1, dim])))
+
+
+def head_width(dim: int, num_heads: int) -> int:
+    """Width of each head; ValueError when the heads do not divide the tokens' width."""
+    if dim % num_heads:
+        raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
+    return dim // num_heads
