@@ -19,8 +19,9 @@ class Method(nn.Layer):
     architecture: nn.Layer
 
     def features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """What a frozen evaluation (kNN, linear probe) sees: the backbone's [B, D]."""
-        return self.architecture(images)
+        """What a frozen evaluation (kNN, linear probe) sees: the backbone's [B, D], the mean where it gives [B, n, D]."""
+        features = self.architecture(images)
+        return features.mean(1) if features.ndim == 3 else features
 
     def before_step(self, progress: float) -> None:
         """Called before a step's first forward pass."""

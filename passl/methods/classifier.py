@@ -18,9 +18,13 @@ from .base import Method
 class Classifier(Method):
     """A backbone, a head and a loss.
 
+    Of a head that gives several logits in training (distilled DeiT), each learns from the labels: the loss is the
+    mean of theirs.  DeiT's own code then leaves the second classifier alone, which evaluation averages in all the
+    same, so that after a change of classes half of the answer would be random.  With a teacher, a distiller decides.
+
     Args:
-        architecture: images [B, 3, H, W] -> features [B, D].
-        head: features [B, D] -> logits [B, K].
+        architecture: images [B, 3, H, W] -> features [B, D], or several [B, n, D].
+        head: features -> logits [B, K], or in training a tuple of logits.
         loss: (logits [B, K], labels [B]) -> scalar; cross entropy by default.
     """
 
@@ -32,14 +36,15 @@ class Classifier(Method):
 
     def forward(self, batch: dict) -> dict[str, paddle.Tensor]:
         logits = self.predict(batch["image"])
-        loss = self.loss(logits, batch["label"])
+        several = logits if isinstance(logits, tuple) else (logits,)
+        loss = sum(self.loss(each, batch["label"]) for each in several) / len(several)
         with paddle.no_grad():
             target = batch["label"] if batch["label"].ndim == 1 else batch["label"].argmax(-1)
-            top1 = (logits.argmax(-1) == target).astype("float32").mean()
+            top1 = (sum(several).argmax(-1) == target).astype("float32").mean()
         return {"loss": loss, "train_top1": 100.0 * top1}
 
     def predict(self, images: paddle.Tensor) -> paddle.Tensor:
-        """Logits [B, K]."""
+        """Logits [B, K]; in training those of each classifier, where the head has several."""
         return self.head(self.architecture(images))
 
     def chance_level(self, batch_size: int) -> tuple[float, str]:

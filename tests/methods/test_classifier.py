@@ -47,3 +47,25 @@ def test_features_are_the_backbones_and_chance_is_the_log_of_the_classes():
     method, data = classifier(), batch()
     np.testing.assert_array_equal(method.features(data["image"]).numpy(), data["image"].mean([2, 3]).numpy())
     assert method.chance_level(99)[0] == math.log(3)
+
+
+class TwoTokens(nn.Layer):
+    """[B, 3, H, W] -> [B, 2, 3], the mean and the largest value."""
+
+    def forward(self, images):
+        return paddle.stack([images.mean([2, 3]), images.max([2, 3])], axis=1)
+
+
+def test_labels_train_both_classifiers_of_a_distilled_model():
+    paddle.seed(0)
+    head = build_head({"name": "DistilledClsHead", "in_dim": 3, "num_classes": 3})
+    method, data = Classifier(TwoTokens(), head), batch()
+    tokens = TwoTokens()(data["image"])
+    losses = [float(method.loss(fc(tokens[:, i]), data["label"])) for i, fc in enumerate((head.fc, head.fc_dist))]
+    outputs = method(data)
+    np.testing.assert_allclose(float(outputs["loss"]), np.mean(losses), rtol=1e-5)
+    outputs["loss"].backward()
+    assert all(parameter.grad is not None for parameter in method.parameters())
+    method.eval()
+    assert method.predict(data["image"]).shape == [6, 3]
+    np.testing.assert_allclose(method.features(data["image"]).numpy(), tokens.mean(1).numpy(), rtol=1e-6)

@@ -36,6 +36,11 @@ def convnext_name(name: str) -> str:
     return same_name(name.replace("head.norm.", "norm."))
 
 
+def distilled_name(name: str) -> str:
+    """The same for distilled DeiT, which has two classifiers."""
+    return name.replace("head_dist.", "head.fc_dist.") if name.startswith("head_dist.") else timm_name(name)
+
+
 def deit_resmlp_name(name: str) -> str:
     """The same for ResMLP as its authors wrote it."""
     for theirs, ours in (("patch_embed", "stem"), (".attn.", ".linear_tokens."), (".mlp.", ".mlp_channels.")):
@@ -43,7 +48,6 @@ def deit_resmlp_name(name: str) -> str:
     return timm_name(name.replace("gamma_", "ls"))
 
 
-DEIT3_SMALL = {"embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-4, "no_embed_class": True}
 DINOV2_SMALL = {"patch_size": 14, "embed_dim": 384, "depth": 12, "num_heads": 6, "init_values": 1e-5}
 
 
@@ -64,7 +68,8 @@ CASES = [
     Case("timm__vit_small_patch16_224", "vit_small_patch16_224"),
     Case("timm__vit_base_patch32_224", "vit_base_patch32_224", slow=True),
     Case("timm__deit_tiny_patch16_224", "deit_tiny_patch16_224"),
-    Case("timm__deit3_small_patch16_224", {"name": "ViT", **DEIT3_SMALL}),
+    Case("timm__deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224", distilled_name),
+    Case("timm__deit3_small_patch16_224", "deit3_small_patch16_224"),
     Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
     Case(
         "timm__vit_small_patch14_reg4_dinov2__img224",
@@ -83,6 +88,11 @@ CASES = [
     Case("timm__resmlp_12_224", "resmlp_12_224"),
     Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),
     Case("timm__gmlp_s16_224", "gmlp_s16_224"),
+    Case("timm__xcit_nano_12_p16_224", "xcit_nano_12_p16_224"),
+    Case("timm__xcit_tiny_12_p8_224", "xcit_tiny_12_p8_224", slow=True),
+    Case("timm__pvt_v2_b0", "pvt_v2_b0"),
+    Case("timm__pvt_v2_b1", "pvt_v2_b1", slow=True),
+    Case("timm__pvt_v2_b2_li", "pvt_v2_b2_li", slow=True),
     Case("timm__xcit_nano_12_p16_224", "xcit_nano_12_p16_224"),
     Case("timm__xcit_tiny_12_p8_224", "xcit_tiny_12_p8_224", slow=True),
     Case("timm__regnety_016", "regnety_016", same_name),

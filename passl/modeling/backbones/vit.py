@@ -10,6 +10,8 @@ State names are timm's.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import paddle
 from paddle import nn
@@ -17,8 +19,10 @@ from paddle.nn.initializer import Normal
 
 from passl.modeling.layers import (
     Block,
+    Mlp,
     PatchEmbed,
     QuickGELU,
+    SwiGLU,
     linear_drop_path,
     resize_pos_embed,
     select_tokens,
@@ -28,7 +32,7 @@ from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
 
-ACTIVATIONS = {"gelu": nn.GELU, "quick_gelu": QuickGELU}
+MLPS = {"gelu": Mlp, "quick_gelu": partial(Mlp, act=QuickGELU), "swiglu": SwiGLU}
 
 
 @BACKBONES.register()
@@ -45,21 +49,23 @@ class ViT(nn.Layer):
         mlp_ratio: hidden width of the MLPs over ``embed_dim``.
         qkv_bias: bias of the q, k, v projections.
         class_token: whether a learned token stands before the patches.
+        distilled: a second learned token behind the class token, which a teacher trains (distilled DeiT).
         num_register_tokens: learned tokens between the class token and the patches that no output uses.
         pos_embed: "learned" positions, or MAE's fixed "sincos" table, which is a buffer.
         no_embed_class: positions for patches only (DeiT III, DINOv2 with registers), not for the prefix tokens.
         pre_norm: LayerNorm before the blocks and no bias in the patch embedding (CLIP).
         init_values: initial LayerScale factor (DeiT III, DINOv2); None leaves LayerScale out.
-        global_pool: "token" returns the class token after the final norm; "avg" the mean of the patches, then its norm.
+        global_pool: "token" returns the class token after the final norm, with ``distilled`` both tokens; "avg" the
+            mean of the patches, then its norm.
         drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
         attn_drop_rate: dropout on attention weights, in [0, 1).
         drop_path_rate: stochastic depth in [0, 1) of the last block; the others follow ``drop_path_rule``.
         drop_path_rule: "linear" from 0 in the first block, or "constant" (DeiT III).
         epsilon: of the LayerNorms.
-        act: "gelu" (exact) or "quick_gelu" (OpenAI's CLIP).
+        act: "gelu" (exact), "quick_gelu" (OpenAI's CLIP) or "swiglu", which gates the MLP (DINOv2's giant).
         use_mask_token: learn a token that stands for masked patches (SimMIM, BEiT, iBOT).
         dynamic_img_size: accept other image sizes and resize the learned positions to them (DINO's local crops).
-    Shape: images [B, C, H, W] -> [B, embed_dim].
+    Shape: images [B, C, H, W] -> [B, embed_dim], or [B, 2, embed_dim] with ``distilled``.
     """
 
     def __init__(
@@ -87,22 +93,26 @@ class ViT(nn.Layer):
         act="gelu",
         use_mask_token=False,
         dynamic_img_size=False,
+        distilled=False,
     ):
         super().__init__()
         _check_choice("pos_embed", pos_embed, ("learned", "sincos"))
         _check_choice("global_pool", global_pool, ("token", "avg"))
         _check_choice("drop_path_rule", drop_path_rule, ("linear", "constant"))
-        _check_choice("act", act, tuple(ACTIVATIONS))
+        _check_choice("act", act, tuple(MLPS))
         if global_pool == "token" and not class_token:
             raise ValueError("global_pool 'token' needs class_token=True; without a class token use global_pool='avg'")
+        if distilled and global_pool != "token":
+            raise ValueError(f"distilled=True returns two tokens: use global_pool='token', got {global_pool!r}")
         self.num_features = embed_dim
-        self.num_prefix_tokens = int(class_token) + num_register_tokens
+        self.num_prefix_tokens = int(class_token) + int(distilled) + num_register_tokens
         self.global_pool = global_pool
         self.no_embed_class = no_embed_class
         self.patch_embed = PatchEmbed(
             img_size, patch_size, in_chans, embed_dim, bias=not pre_norm, any_size=dynamic_img_size
         )
         self.cls_token = self.create_parameter([1, 1, embed_dim]) if class_token else None
+        self.dist_token = self.create_parameter([1, 1, embed_dim]) if distilled else None
         self.reg_token = self.create_parameter([1, num_register_tokens, embed_dim]) if num_register_tokens else None
         self.mask_token = self.create_parameter([1, 1, embed_dim]) if use_mask_token else None
         num_prefix_positions = 0 if no_embed_class else self.num_prefix_tokens
@@ -128,7 +138,7 @@ class ViT(nn.Layer):
                     rate,
                     init_values,
                     epsilon,
-                    ACTIVATIONS[act],
+                    MLPS[act],
                 )
                 for rate in rates
             ]
@@ -145,17 +155,21 @@ class ViT(nn.Layer):
         for token in (self.cls_token, self.reg_token):
             if token is not None:
                 Normal(std=1e-6)(token)
-        if self.mask_token is not None:
-            trunc_normal_(self.mask_token)
+        for token in (self.dist_token, self.mask_token):
+            if token is not None:
+                trunc_normal_(token)
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The pooled, normed features [B, D]."""
+        """The pooled, normed features [B, D]; class and distillation token [B, 2, D] with ``distilled``."""
         if self.global_pool == "avg":
             return self.fc_norm(self.forward_features(images)[:, self.num_prefix_tokens :].mean(1))
         x = self._embed(images)
         for block in self.blocks[:-1]:
             x = block(x)
-        return self.norm(self.blocks[-1](x, num_queries=1)[:, 0])  # the last block serves the class token alone
+        # the last block serves the tokens of the output alone
+        if self.dist_token is not None:
+            return self.norm(self.blocks[-1](x, num_queries=2))
+        return self.norm(self.blocks[-1](x, num_queries=1)[:, 0])
 
     def forward_features(
         self, images: paddle.Tensor, keep: paddle.Tensor | None = None, mask: paddle.Tensor | None = None
@@ -205,7 +219,7 @@ class ViT(nn.Layer):
         x = x + positions[:, num_prefix_positions:]
         if keep is not None:
             x = select_tokens(x, keep)  # [B, M, D]
-        prefix = [token for token in (self.cls_token, self.reg_token) if token is not None]
+        prefix = [token for token in (self.cls_token, self.dist_token, self.reg_token) if token is not None]
         if prefix:
             prefix = paddle.concat(prefix, axis=1)  # [1, P, D]
             if not self.no_embed_class:
@@ -227,7 +241,7 @@ class ViT(nn.Layer):
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""
-        names = {"pos_embed", "cls_token", "reg_token", "mask_token"}
+        names = {"pos_embed", "cls_token", "dist_token", "reg_token", "mask_token"}
         return {name for name, _ in self.named_parameters() if name in names}
 
 

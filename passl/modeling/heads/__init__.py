@@ -7,7 +7,7 @@ from typing import Any
 
 from passl.utils.registry import HEADS, build
 
-from .cls_head import ClsHead
+from .cls_head import ClsHead, DistilledClsHead
 from .decoders import MAEDecoder
 from .mlp_head import MLPHead
 
@@ -17,4 +17,4 @@ def build_head(config: dict[str, Any]):
     return build(config, HEADS)
 
 
-__all__ = ["HEADS", "ClsHead", "MAEDecoder", "MLPHead", "build_head"]
+__all__ = ["HEADS", "ClsHead", "DistilledClsHead", "MAEDecoder", "MLPHead", "build_head"]

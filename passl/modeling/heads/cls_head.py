@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linear classifier."""
+"""Linear classifiers."""
 
 from __future__ import annotations
 
@@ -33,10 +33,36 @@ class ClsHead(nn.Layer):
         if num_classes < 0:
             raise ValueError(f"num_classes must be 0 (features only) or more, got {num_classes}")
         self.num_classes = num_classes
-        self.fc = nn.Linear(self.in_dim, num_classes) if num_classes else nn.Identity()
-        if num_classes:
-            trunc_normal_(self.fc.weight, self.init_std)
-            zeros_(self.fc.bias)
+        self.fc = self._classifier()
+
+    def _classifier(self) -> nn.Layer:
+        if not self.num_classes:
+            return nn.Identity()
+        fc = nn.Linear(self.in_dim, self.num_classes)
+        trunc_normal_(fc.weight, self.init_std)
+        zeros_(fc.bias)
+        return fc
 
     def forward(self, features: paddle.Tensor) -> paddle.Tensor:
         return self.fc(self.drop(features))
+
+
+@HEADS.register()
+class DistilledClsHead(ClsHead):
+    """A classifier on the class token, which labels train, and one on the distillation token, which a teacher trains.
+
+    Paper: Training data-efficient image transformers, ICML 2021, https://arxiv.org/abs/2012.12877, section 4
+
+    Args: those of :class:`ClsHead`.
+    Shape: tokens [B, 2, D], class token first -> in training both logits, ([B, K], [B, K]); else their mean [B, K].
+    """
+
+    def reset(self, num_classes: int) -> None:
+        """Start again with two fresh classifiers of ``num_classes`` outputs; 0 passes the tokens on."""
+        super().reset(num_classes)
+        self.fc_dist = self._classifier()
+
+    def forward(self, tokens: paddle.Tensor) -> paddle.Tensor | tuple[paddle.Tensor, paddle.Tensor]:
+        tokens = self.drop(tokens)
+        logits, distilled = self.fc(tokens[:, 0]), self.fc_dist(tokens[:, 1])
+        return (logits, distilled) if self.training else (logits + distilled) / 2

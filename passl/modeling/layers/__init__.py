@@ -5,7 +5,7 @@ from .attention import Attention, ClassAttention
 from .block import Block
 from .drop import DropPath, linear_drop_path
 from .linear import Linear
-from .mlp import Mlp, QuickGELU
+from .mlp import Mlp, QuickGELU, SwiGLU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
 from .patch_embed import PatchEmbed, check_image_size, pair, replace_masked, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
@@ -22,6 +22,7 @@ __all__ = [
     "Mlp",
     "PatchEmbed",
     "QuickGELU",
+    "SwiGLU",
     "SyncBatchNorm",
     "Windows",
     "check_image_size",

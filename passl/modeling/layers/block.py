@@ -25,6 +25,7 @@ class Block(nn.Layer):
         drop_path: stochastic depth rate, in [0, 1).
         init_values: initial LayerScale factor; None leaves LayerScale out.
         epsilon: of the LayerNorms.
+        mlp: builds the MLP from ``(dim, hidden_dim, drop=...)``.
     Shape: [B, N, dim] -> [B, N, dim], or [B, n, dim] when only the first ``n = num_queries`` tokens are wanted.
     """
 
@@ -39,14 +40,14 @@ class Block(nn.Layer):
         drop_path=0.0,
         init_values=None,
         epsilon=1e-6,
-        act=nn.GELU,
+        mlp=Mlp,
     ):
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, epsilon=epsilon)
         self.attn = Attention(dim, num_heads, qkv_bias, attn_drop, drop)
         self.ls1 = nn.Identity() if init_values is None else LayerScale(dim, init_values)
         self.norm2 = nn.LayerNorm(dim, epsilon=epsilon)
-        self.mlp = Mlp(dim, int(dim * mlp_ratio), act=act, drop=drop)
+        self.mlp = mlp(dim, int(dim * mlp_ratio), drop=drop)
         self.ls2 = nn.Identity() if init_values is None else LayerScale(dim, init_values)
         self.drop_path = DropPath(drop_path)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two-layer perceptron of transformer blocks."""
+"""The perceptrons of transformer blocks."""
 
 from __future__ import annotations
 
@@ -40,3 +40,26 @@ class Mlp(nn.Layer):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         return self.drop(self.fc2(self.drop(self.act(self.fc1(x)))))
+
+
+class SwiGLU(nn.Layer):
+    """(silu(x W) * x V) U, with W and V side by side in one product; dropout as in :class:`Mlp`.
+
+    Paper: GLU Variants Improve Transformer, 2020, https://arxiv.org/abs/2002.05202, eq. 6
+
+    Args:
+        dim: input and output width.
+        hidden_dim: width of the gated product; an Mlp of 3/2 this width has as many weights.
+        drop: dropout probability in [0, 1).
+    Shape: [..., dim], unchanged.
+    """
+
+    def __init__(self, dim, hidden_dim, drop=0.0):
+        super().__init__()
+        self.fc1 = Linear(dim, 2 * hidden_dim)
+        self.fc2 = Linear(hidden_dim, dim)
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
+        gate, value = self.fc1(x).chunk(2, axis=-1)
+        return self.drop(self.fc2(self.drop(F.silu(gate) * value)))

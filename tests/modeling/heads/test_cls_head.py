@@ -5,7 +5,7 @@ import paddle
 import pytest
 
 from passl.modeling.heads import build_head
-from passl.modeling.heads.cls_head import ClsHead
+from passl.modeling.heads.cls_head import ClsHead, DistilledClsHead
 
 
 def test_logits_are_linear_in_the_features():
@@ -49,3 +49,30 @@ def test_dropout_acts_in_training_only():
 def test_a_negative_number_of_classes_is_refused():
     with pytest.raises(ValueError, match="num_classes"):
         ClsHead(8, -1)
+
+
+def distilled_logits(head, tokens):
+    return tokens[:, 0] @ head.fc.weight + head.fc.bias, tokens[:, 1] @ head.fc_dist.weight + head.fc_dist.bias
+
+
+def test_two_classifiers_answer_apart_in_training_and_together_in_evaluation():
+    paddle.seed(0)
+    head = build_head({"name": "DistilledClsHead", "in_dim": 8, "num_classes": 5})
+    tokens = paddle.randn([3, 2, 8])
+    expected = distilled_logits(head, tokens)
+    answers = head(tokens)
+    assert isinstance(answers, tuple)
+    for answer, logits in zip(answers, expected):
+        assert paddle.allclose(answer, logits, atol=1e-6)
+    head.eval()
+    assert paddle.allclose(head(tokens), (expected[0] + expected[1]) / 2, atol=1e-6)
+
+
+def test_resetting_renews_both_classifiers():
+    head = DistilledClsHead(8, 5)
+    head.reset(3)
+    assert head.fc.weight.shape == head.fc_dist.weight.shape == [8, 3]
+    head.reset(0)
+    head.eval()
+    tokens = paddle.randn([2, 2, 8])
+    assert paddle.allclose(head(tokens), tokens.mean(1))
