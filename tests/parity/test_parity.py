@@ -70,6 +70,7 @@ CASES = [
     Case("timm__deit_tiny_patch16_224", "deit_tiny_patch16_224"),
     Case("timm__deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224", distilled_name),
     Case("timm__deit3_small_patch16_224", "deit3_small_patch16_224"),
+    Case("timm__vit_small_patch14_dinov2", "vit_small_patch14_dinov2", slow=True),
     Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
     Case(
         "timm__vit_small_patch14_reg4_dinov2__img224",
