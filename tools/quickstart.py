@@ -19,7 +19,6 @@ import numpy as np
 
 from passl.engine.cli import config_parser, run_tool
 from passl.engine.evaluate import KNN, EvaluationData, LinearProbe
-from passl.engine.knn import knn_predict
 from passl.engine.run import Run
 from passl.engine.setup import setup
 from passl.engine.trainer import finish, train
@@ -63,10 +62,15 @@ def data_of(run: Run) -> EvaluationData:
 
 
 def raw_pixel_knn(run: Run) -> float:
-    """Accuracy in percent of the same vote on the pixels: the baseline that every representation should beat."""
+    """Accuracy in percent of k nearest neighbours on the pixels, the baseline that every representation should beat.
+
+    By Euclidean distance with equal votes, which suits pixels better than the cosine that suits features.
+    """
     bank, queries = run.bank_loader.dataset, run.val_loader.dataset
-    pixels = [np.stack([np.asarray(d.load(i)[0], np.float32).ravel() for i in range(len(d))]) for d in (bank, queries)]
-    predictions = knn_predict(pixels[0], bank.labels(), pixels[1], [K], len(run.classes))[K]
+    known, unknown = (np.stack([np.ravel(d.load(i)[0]) / 255.0 for i in range(len(d))]) for d in (bank, queries))
+    distance = (known**2).sum(1) - 2 * unknown @ known.T  # [queries, bank], less a constant for each query
+    neighbours = bank.labels()[np.argsort(distance, axis=1, kind="stable")[:, :K]]
+    predictions = np.array([np.bincount(row).argmax() for row in neighbours])
     return 100.0 * float((predictions == queries.labels()).mean())
 
 

@@ -14,7 +14,11 @@ from tqdm import tqdm
 class Average:
     """Mean of each logged scalar since the last reset; a checkpoint holds its sums."""
 
-    def __init__(self):
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
         self.sums: dict[str, float] = {}
         self.count = 0
 
@@ -27,7 +31,7 @@ class Average:
     def pop(self) -> dict[str, float]:
         """The means; starts anew."""
         means = {name: total / self.count for name, total in self.sums.items()}
-        self.__init__()
+        self.reset()
         return means
 
     def state(self) -> dict[str, Any]:
@@ -42,7 +46,11 @@ class Average:
 class Clock:
     """Speed and the share of time spent waiting for data, since the last reset."""
 
-    def __init__(self):
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start timing anew."""
         self.begin, self.waited, self.images = time.perf_counter(), 0.0, 0
 
     def waiting(self, batches: Iterable) -> Iterator:
@@ -60,7 +68,7 @@ class Clock:
         """Images per second and percent of time waiting for data; starts anew."""
         elapsed = max(time.perf_counter() - self.begin, 1e-9)
         figures = {"images_per_second": self.images / elapsed, "data_wait_percent": 100 * self.waited / elapsed}
-        self.__init__()
+        self.reset()
         return figures
 
 

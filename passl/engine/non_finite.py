@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def dump(run: Run, batches: list[Batch], figures: dict[str, float]) -> str:
     }
     rank = distributed.rank()
     (folder / f"report_rank{rank}.json").write_text(json.dumps(report, indent=1))
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for number, batch in enumerate(batches):
         for key, value in batch.items():
             for part, tensor in enumerate(value if isinstance(value, list) else [value]):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import paddle
 
@@ -11,9 +12,9 @@ import paddle
 class StopSignal:
     """Context in which SIGTERM and SIGINT are noted; a second Ctrl-C stops at once."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.received: str | None = None
-        self._previous: dict[int, object] = {}
+        self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
         paddle.disable_signal_handler()  # Paddle's own handler aborts with a C++ traceback

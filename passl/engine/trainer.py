@@ -74,7 +74,7 @@ def train(run: Run) -> str | None:
                 run.save()
             if run.evaluators and run.plan.evaluation_due(run.step) and not stopping:
                 run_evaluation(run)
-                clock.pop()
+                clock.reset()
             if stopping:
                 return stop.received or "SIGTERM"
     return None

@@ -9,10 +9,16 @@ CONFIG = {
     "name": "MAE",
     "architecture": {"name": "ViT", "img_size": 16, "patch_size": 4, "embed_dim": 32, "depth": 2, "num_heads": 2},
     "decoder": {
-        "name": "MAEDecoder", "in_dim": 32, "grid_size": 4, "patch_size": 4, "embed_dim": 16, "depth": 1, "num_heads": 2,
+        "name": "MAEDecoder",
+        "in_dim": 32,
+        "grid_size": 4,
+        "patch_size": 4,
+        "embed_dim": 16,
+        "depth": 1,
+        "num_heads": 2,
     },
     "loss": {"name": "MaskedReconstruction", "norm_pix": False},
-}  # fmt: skip
+}
 
 
 @pytest.fixture

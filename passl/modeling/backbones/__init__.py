@@ -10,11 +10,15 @@ from passl.utils.registry import BACKBONES, build
 from .beit import BEiT
 from .cait import CaiT
 from .convnext import ConvNeXt
+from .cvt import CvT
 from .gmlp import gMLP
 from .mixer import Mixer
+from .pvt import PVT
+from .pvt_v2 import PVTv2
 from .regnet import RegNetY
 from .resmlp import ResMLP
 from .resnet import ResNet
+from .strided_cnn import StridedCNN
 from .swin import Swin
 from .swin_v2 import SwinV2
 from .vit import ViT
@@ -28,13 +32,17 @@ def build_backbone(config: dict[str, Any]):
 
 __all__ = [
     "BACKBONES",
+    "PVT",
     "BEiT",
     "CaiT",
     "ConvNeXt",
+    "CvT",
     "Mixer",
+    "PVTv2",
     "RegNetY",
     "ResMLP",
     "ResNet",
+    "StridedCNN",
     "Swin",
     "SwinV2",
     "ViT",

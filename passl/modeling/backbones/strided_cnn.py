@@ -28,7 +28,7 @@ from passl.utils.registry import BACKBONES
 
 @BACKBONES.register()
 class StridedCNN(nn.Layer):
-    """Convolutions with stride 2, each followed by BatchNorm and ReLU; the last map, flattened, is the output.
+    """Convolutions with stride 2, each followed by BatchNorm and ReLU; the last map, flattened and normed, is the output.
 
     Args:
         img_size: height and width in pixels, one number or a pair; the output width depends on it.
@@ -50,10 +50,11 @@ class StridedCNN(nn.Layer):
         )
         height, width = (math.ceil(side / 2 ** len(widths)) for side in self.img_size)
         self.num_features = widths[-1] * height * width
+        self.norm = nn.BatchNorm1D(self.num_features, weight_attr=False, bias_attr=False)
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        """Every place of the last map, [B, D]."""
-        return self.forward_features(images).flatten(1)
+        """Every place of the last map, each normalised on its own, [B, D]."""
+        return self.norm(self.forward_features(images).flatten(1))
 
     def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
         """The last map, [B, widths[-1], h, w]."""
@@ -77,8 +78,9 @@ class StridedCNN(nn.Layer):
         return len(self.stages) - 1
 
     def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the first convolution and its norm, i for number i."""
-        return int(name.split(".")[1])
+        """Depth of the parameter ``name``: 0 for the first convolution and its norm, i for number i, then the last norm."""
+        part, _, rest = name.partition(".")
+        return self.num_layers + 1 if part == "norm" else int(rest.split(".")[0])
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis: none."""

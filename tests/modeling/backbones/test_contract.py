@@ -11,14 +11,19 @@ import pytest
 from passl.modeling.backbones import BACKBONES, build_backbone
 
 TINY_MLP = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3}
+TINY_PYRAMID = {"img_size": 32, "embed_dims": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "num_heads": [1, 2, 3, 4]}
 TINY = {
     "BEiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
+    "CvT": {"dims": [8, 16, 32], "depths": [1, 1, 2], "num_heads": [1, 2, 4]},
     "Mixer": {**TINY_MLP, "tokens_mlp_dim": 16, "channels_mlp_dim": 64},
+    "PVT": TINY_PYRAMID,
+    "PVTv2": {k: v for k, v in TINY_PYRAMID.items() if k != "img_size"},
     "RegNetY": {"depth": 4, "initial_width": 8, "slope": 8, "quantization": 2, "group_width": 8},
     "ResMLP": {**TINY_MLP, "init_scale": 0.1},
     "ResNet": {"depth": 18, "width": 8, "stem": "cifar"},
+    "StridedCNN": {"img_size": 32, "widths": [8, 8, 16]},
     "Swin": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
     "SwinV2": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
     "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
