@@ -28,6 +28,6 @@ setup(
         # An extra, not a requirement: a plain install must never put the CPU wheel over a GPU one.
         "cpu": ["paddlepaddle>=3.0"],
         "visualdl": ["visualdl>=2.5"],
-        "test": ["pytest>=7.4", "ruff>=0.17,<0.18", "mypy>=1.8", "types-PyYAML", "visualdl>=2.5"],
+        "test": ["pytest>=7.4", "pytest-xdist>=3.5", "ruff>=0.17,<0.18", "mypy>=1.8", "types-PyYAML", "visualdl>=2.5"],
     },
 )
