@@ -25,6 +25,7 @@ FAMILIES = (
     "dinov2",
     "gmlp",
     "mixer",
+    "parallel_vit",
     "pvt",
     "pvt_v2",
     "regnet",

@@ -11,6 +11,7 @@ from .convert.files import convert_file, save_weights
 from .known import known_card, known_cards
 from .load import Report, load_weights
 from .read import read_arrays
+from .rewire import to_parallel, to_serial
 from .save import write_safetensors_atomic
 
 __all__ = [
@@ -25,5 +26,7 @@ __all__ = [
     "save_card",
     "save_weights",
     "to_layout",
+    "to_parallel",
+    "to_serial",
     "write_safetensors_atomic",
 ]

@@ -11,6 +11,7 @@ import passl
 from passl.modeling.backbones import build_backbone
 from passl.modeling.heads import ClsHead
 from passl.modeling.model import Model
+from passl.weights.convert.vit import PARALLEL
 from tests.parity.golden import Golden, Rename, check_gradients, check_norms, check_outputs, fill_model
 
 
@@ -39,6 +40,11 @@ def convnext_name(name: str) -> str:
 def distilled_name(name: str) -> str:
     """The same for distilled DeiT, which has two classifiers."""
     return name.replace("head_dist.", "head.fc_dist.") if name.startswith("head_dist.") else timm_name(name)
+
+
+def deit_parallel_name(name: str) -> str:
+    """The same for parallel ViTs as their authors wrote them."""
+    return timm_name(PARALLEL.rename(name)[0])
 
 
 def deit_resmlp_name(name: str) -> str:
@@ -70,6 +76,8 @@ CASES = [
     Case("timm__deit_tiny_patch16_224", "deit_tiny_patch16_224"),
     Case("timm__deit_tiny_distilled_patch16_224", "deit_tiny_distilled_patch16_224", distilled_name),
     Case("timm__deit3_small_patch16_224", "deit3_small_patch16_224"),
+    Case("timm__vit_small_patch16_18x2_224", "vit_small_patch16_18x2_224", slow=True),
+    Case("deit__deit_small_patch16_18x2", "deit_small_patch16_18x2", deit_parallel_name, slow=True),
     Case("timm__vit_small_patch14_dinov2", "vit_small_patch14_dinov2", slow=True),
     Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
     Case(

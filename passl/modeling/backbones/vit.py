@@ -3,6 +3,8 @@
 
 Paper: An Image is Worth 16x16 Words, ICLR 2021, https://arxiv.org/abs/2010.11929
 DeiT: Training data-efficient image transformers, ICML 2021, https://arxiv.org/abs/2012.12877
+Parallel branches: Three things everyone should know about Vision Transformers, ECCV 2022,
+https://arxiv.org/abs/2203.09795
 Register tokens: Vision Transformers Need Registers, ICLR 2024, https://arxiv.org/abs/2309.16588
 
 State names are timm's.
@@ -20,6 +22,7 @@ from paddle.nn.initializer import Normal
 from passl.modeling.layers import (
     Block,
     Mlp,
+    ParallelBlock,
     PatchEmbed,
     QuickGELU,
     SwiGLU,
@@ -46,6 +49,7 @@ class ViT(nn.Layer):
         embed_dim: token width D.
         depth: number of blocks.
         num_heads: heads of every block.
+        num_branches: attentions, and MLPs, that stand side by side in every block.
         mlp_ratio: hidden width of the MLPs over ``embed_dim``.
         qkv_bias: bias of the q, k, v projections.
         class_token: whether a learned token stands before the patches.
@@ -94,6 +98,7 @@ class ViT(nn.Layer):
         use_mask_token=False,
         dynamic_img_size=False,
         distilled=False,
+        num_branches=1,
     ):
         super().__init__()
         _check_choice("pos_embed", pos_embed, ("learned", "sincos"))
@@ -126,9 +131,10 @@ class ViT(nn.Layer):
         self.pos_drop = nn.Dropout(drop_rate)
         self.norm_pre = nn.LayerNorm(embed_dim, epsilon=epsilon) if pre_norm else nn.Identity()
         rates = linear_drop_path(drop_path_rate, depth) if drop_path_rule == "linear" else [drop_path_rate] * depth
+        block = Block if num_branches == 1 else partial(ParallelBlock, num_branches)
         self.blocks = nn.LayerList(
             [
-                Block(
+                block(
                     embed_dim,
                     num_heads,
                     mlp_ratio,

@@ -7,6 +7,7 @@ from .drop import DropPath, linear_drop_path
 from .linear import Linear
 from .mlp import Mlp, QuickGELU, SwiGLU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
+from .parallel_block import ParallelBlock
 from .patch_embed import PatchEmbed, check_image_size, pair, replace_masked, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
 from .window import Windows
@@ -20,6 +21,7 @@ __all__ = [
     "LayerScale",
     "Linear",
     "Mlp",
+    "ParallelBlock",
     "PatchEmbed",
     "QuickGELU",
     "SwiGLU",
