@@ -20,6 +20,7 @@ FAMILIES = (
     "beit",
     "cait",
     "convnext",
+    "cvt",
     "deit",
     "deit3",
     "dinov2",

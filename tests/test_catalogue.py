@@ -108,6 +108,11 @@ PARAMETERS = {
     "swinv2_small_window8_256": 49_728_418,
     "swinv2_tiny_window16_256": 28_347_154,
     "swinv2_tiny_window8_256": 28_347_154,
+    "cvt_13_224": 19_997_480,
+    "cvt_13_384": 19_997_480,
+    "cvt_21_224": 31_622_696,
+    "cvt_21_384": 31_622_696,
+    "cvt_w24_384": 277_196_392,
     "convnext_atto": 3_695_520,
     "convnext_base": 88_591_464,
     "convnext_femto": 5_217_784,
@@ -251,8 +256,8 @@ def test_header_states_paper_command_and_expectation(name):
 @pytest.mark.parametrize("name", list(PARAMETERS))
 def test_sizes_in_the_config_agree(name):
     config = get_config(config_path(name))
-    size = config.model.architecture.get("img_size", 224)
     crop, resize = (config.dataloader[s].dataset.transforms for s in ("train", "val"))
+    size = config.model.architecture.get("img_size", crop[0]["size"])  # some take any size
     assert crop[0]["size"] == resize[-1]["size"] == size
     assert resize[0]["size"] in (size, int(size / 0.875))
     assert crop[0]["interpolation"] == resize[0]["interpolation"]

@@ -11,6 +11,7 @@ import passl
 from passl.modeling.backbones import build_backbone
 from passl.modeling.heads import ClsHead
 from passl.modeling.model import Model
+from passl.weights.convert import cvt
 from passl.weights.convert.vit import PARALLEL
 from tests.parity.golden import Golden, Rename, check_gradients, check_norms, check_outputs, fill_model
 
@@ -45,6 +46,11 @@ def distilled_name(name: str) -> str:
 def deit_parallel_name(name: str) -> str:
     """The same for parallel ViTs as their authors wrote them."""
     return timm_name(PARALLEL.rename(name)[0])
+
+
+def hf_cvt_name(name: str) -> str:
+    """The same for CvT in transformers, whose names the weights' layout knows."""
+    return timm_name(cvt.HF.rename(name)[0])
 
 
 def deit_resmlp_name(name: str) -> str:
@@ -93,6 +99,8 @@ CASES = [
     Case("timm__convnext_pico", "convnext_pico", convnext_name, slow=True),
     Case("timm__convnext_tiny", "convnext_tiny", convnext_name, slow=True),
     Case("timm__convnextv2_atto", "convnextv2_atto", convnext_name),
+    Case("cvt__cvt_13", "cvt_13_224"),
+    Case("hf__cvt_13", {"name": "CvT", "act": "gelu"}, hf_cvt_name, slow=True),
     Case("timm__mixer_s32_224", "mixer_s32_224"),
     Case("timm__resmlp_12_224", "resmlp_12_224"),
     Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),

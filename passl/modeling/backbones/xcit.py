@@ -104,9 +104,7 @@ class XCA(nn.Layer):
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
         self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
-        self.temperature = self.create_parameter(
-            [num_heads, 1, 1], default_initializer=nn.initializer.Constant(1.0)
-        )
+        self.temperature = self.create_parameter([num_heads, 1, 1], default_initializer=nn.initializer.Constant(1.0))
         self.qkv = Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
         self.attn_drop = nn.Dropout(attn_drop)
         self.proj = Linear(dim, dim)

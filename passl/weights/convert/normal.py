@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import beit, convnext, dinov2, mlp, regnet, resnet, swin, timm_names, vit
+from . import beit, convnext, cvt, dinov2, mlp, regnet, resnet, swin, timm_names, vit, xcit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -38,8 +38,10 @@ LAYOUTS: tuple[Layout, ...] = (
     *swin.LAYOUTS,
     *mlp.LAYOUTS,
     *convnext.LAYOUTS,
+    *cvt.LAYOUTS,
     *regnet.LAYOUTS,
     *resnet.LAYOUTS,
+    *xcit.LAYOUTS,
     PASSL,
     TIMM,
 )
