@@ -25,6 +25,7 @@ FAMILIES = (
     "deit3",
     "dinov2",
     "gmlp",
+    "hmlp",
     "mixer",
     "parallel_vit",
     "pvt",

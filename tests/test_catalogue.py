@@ -13,6 +13,12 @@ from passl.utils.errors import ConfigError
 from passl.weights import save_weights
 
 PARAMETERS = {
+    "hmlp_tiny_patch16_224": 5_619_016,
+    "hmlp_ln_tiny_patch16_224": 5_619_016,
+    "hmlp_small_patch16_224": 21_946_024,
+    "hmlp_ln_small_patch16_224": 21_946_024,
+    "hmlp_base_patch16_224": 86_727_016,
+    "hmlp_ln_base_patch16_224": 86_727_016,
     "deit_small_patch16_12x2": 43_343_848,
     "deit_small_patch16_12x2_ls": 43_362_280,
     "deit_small_patch16_18x2": 64_637_416,

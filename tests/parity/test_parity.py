@@ -12,7 +12,7 @@ from passl.modeling.backbones import build_backbone
 from passl.modeling.heads import ClsHead
 from passl.modeling.model import Model
 from passl.weights.convert import cvt
-from passl.weights.convert.vit import PARALLEL
+from passl.weights.convert.vit import DEIT3, PARALLEL
 from tests.parity.golden import Golden, Rename, check_gradients, check_norms, check_outputs, fill_model
 
 
@@ -53,6 +53,11 @@ def hf_cvt_name(name: str) -> str:
     return timm_name(cvt.HF.rename(name)[0])
 
 
+def deit3_name(name: str) -> str:
+    """The same for DeiT III, and ViTs on the hMLP stem, as their authors wrote them."""
+    return timm_name(DEIT3.rename(name)[0])
+
+
 def deit_resmlp_name(name: str) -> str:
     """The same for ResMLP as its authors wrote it."""
     for theirs, ours in (("patch_embed", "stem"), (".attn.", ".linear_tokens."), (".mlp.", ".mlp_channels.")):
@@ -84,6 +89,11 @@ CASES = [
     Case("timm__deit3_small_patch16_224", "deit3_small_patch16_224"),
     Case("timm__vit_small_patch16_18x2_224", "vit_small_patch16_18x2_224", slow=True),
     Case("deit__deit_small_patch16_18x2", "deit_small_patch16_18x2", deit_parallel_name, slow=True),
+    Case(
+        "deit__hmlp_small_LS",
+        {"name": "ViT", "embed_dim": 384, "num_heads": 6, "stem": "hmlp", "init_values": 1e-4, "no_embed_class": True},
+        deit3_name,
+    ),
     Case("timm__vit_small_patch14_dinov2", "vit_small_patch14_dinov2", slow=True),
     Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
     Case(

@@ -14,7 +14,15 @@ import math
 import paddle
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed, linear_drop_path, replace_masked, select_tokens
+from passl.modeling.layers import (
+    DropPath,
+    Mlp,
+    PatchEmbed,
+    linear_drop_path,
+    replace_masked,
+    select_tokens,
+    stem_projection,
+)
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.modeling.layers.relative_position import (
@@ -145,6 +153,7 @@ class BEiT(nn.Layer):
         drop_path_rate: stochastic depth in [0, 1) of the last block; rises linearly from 0 in the first.
         epsilon: of the LayerNorms.
         use_mask_token: learn a token that stands for masked patches.
+        stem: "linear" patches, or "hmlp" or "hmlp_ln", which reach them in three steps with BatchNorm or LayerNorm.
     Shape: images [B, C, H, W] -> [B, embed_dim].
     """
 
@@ -169,6 +178,7 @@ class BEiT(nn.Layer):
         drop_path_rate=0.0,
         epsilon=1e-6,
         use_mask_token=False,
+        stem="linear",
     ):
         super().__init__()
         if rel_pos_bias not in ("block", "shared", "none"):
@@ -177,7 +187,8 @@ class BEiT(nn.Layer):
             raise ValueError(f"global_pool must be 'avg' or 'token', got {global_pool!r}")
         self.num_features = embed_dim
         self.global_pool = global_pool
-        self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
+        proj = stem_projection(stem, patch_size, in_chans, embed_dim)
+        self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim, proj=proj)
         grid, num_patches = self.patch_embed.grid_size, self.patch_embed.num_patches
         self.cls_token = self.create_parameter([1, 1, embed_dim])
         self.mask_token = self.create_parameter([1, 1, embed_dim]) if use_mask_token else None
@@ -204,7 +215,7 @@ class BEiT(nn.Layer):
     def _init_weights(self):
         """Truncated normal; what leaves block i, counted from 1, is divided by sqrt(2 i)."""
         self.apply(init_vit)
-        init_torch_conv(self.patch_embed.proj)
+        self.patch_embed.apply(init_torch_conv)
         for parameter in (self.cls_token, self.mask_token, self.pos_embed):
             if parameter is not None:
                 trunc_normal_(parameter)

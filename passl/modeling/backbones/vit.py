@@ -30,6 +30,7 @@ from passl.modeling.layers import (
     resize_pos_embed,
     select_tokens,
     sincos_2d,
+    stem_projection,
 )
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
@@ -49,11 +50,9 @@ class ViT(nn.Layer):
         embed_dim: token width D.
         depth: number of blocks.
         num_heads: heads of every block.
-        num_branches: attentions, and MLPs, that stand side by side in every block.
         mlp_ratio: hidden width of the MLPs over ``embed_dim``.
         qkv_bias: bias of the q, k, v projections.
         class_token: whether a learned token stands before the patches.
-        distilled: a second learned token behind the class token, which a teacher trains (distilled DeiT).
         num_register_tokens: learned tokens between the class token and the patches that no output uses.
         pos_embed: "learned" positions, or MAE's fixed "sincos" table, which is a buffer.
         no_embed_class: positions for patches only (DeiT III, DINOv2 with registers), not for the prefix tokens.
@@ -69,6 +68,9 @@ class ViT(nn.Layer):
         act: "gelu" (exact), "quick_gelu" (OpenAI's CLIP) or "swiglu", which gates the MLP (DINOv2's giant).
         use_mask_token: learn a token that stands for masked patches (SimMIM, BEiT, iBOT).
         dynamic_img_size: accept other image sizes and resize the learned positions to them (DINO's local crops).
+        distilled: a second learned token behind the class token, which a teacher trains (distilled DeiT).
+        num_branches: attentions, and MLPs, that stand side by side in every block.
+        stem: "linear" patches, or "hmlp" or "hmlp_ln", which reach them in three steps with BatchNorm or LayerNorm.
     Shape: images [B, C, H, W] -> [B, embed_dim], or [B, 2, embed_dim] with ``distilled``.
     """
 
@@ -99,6 +101,7 @@ class ViT(nn.Layer):
         dynamic_img_size=False,
         distilled=False,
         num_branches=1,
+        stem="linear",
     ):
         super().__init__()
         _check_choice("pos_embed", pos_embed, ("learned", "sincos"))
@@ -113,8 +116,9 @@ class ViT(nn.Layer):
         self.num_prefix_tokens = int(class_token) + int(distilled) + num_register_tokens
         self.global_pool = global_pool
         self.no_embed_class = no_embed_class
+        proj = stem_projection(stem, patch_size, in_chans, embed_dim)
         self.patch_embed = PatchEmbed(
-            img_size, patch_size, in_chans, embed_dim, bias=not pre_norm, any_size=dynamic_img_size
+            img_size, patch_size, in_chans, embed_dim, bias=not pre_norm, any_size=dynamic_img_size, proj=proj
         )
         self.cls_token = self.create_parameter([1, 1, embed_dim]) if class_token else None
         self.dist_token = self.create_parameter([1, 1, embed_dim]) if distilled else None
@@ -155,7 +159,7 @@ class ViT(nn.Layer):
 
     def _init_weights(self):
         self.apply(init_vit)
-        init_torch_conv(self.patch_embed.proj)
+        self.patch_embed.apply(init_torch_conv)
         if not self.pos_embed.stop_gradient:
             trunc_normal_(self.pos_embed)
         for token in (self.cls_token, self.reg_token):

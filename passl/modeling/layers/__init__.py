@@ -4,6 +4,7 @@
 from .attention import Attention, ClassAttention
 from .block import Block
 from .drop import DropPath, linear_drop_path
+from .hmlp_stem import HMLPStem, stem_projection
 from .linear import Linear
 from .mlp import Mlp, QuickGELU, SwiGLU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
@@ -17,6 +18,7 @@ __all__ = [
     "Block",
     "ClassAttention",
     "DropPath",
+    "HMLPStem",
     "LayerNorm2d",
     "LayerScale",
     "Linear",
@@ -35,4 +37,5 @@ __all__ = [
     "resize_pos_embed",
     "select_tokens",
     "sincos_2d",
+    "stem_projection",
 ]

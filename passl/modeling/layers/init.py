@@ -30,12 +30,13 @@ def init_vit(layer: nn.Layer) -> None:
             zeros_(layer.bias)
 
 
-def init_torch_conv(conv: nn.Conv2D) -> None:
+def init_torch_conv(layer: nn.Layer) -> None:
     """PyTorch's default for a convolution: uniform within 1/sqrt(fan_in) for weight and bias."""
-    bound = 1.0 / math.sqrt(math.prod(conv.weight.shape[1:]))
-    Uniform(-bound, bound)(conv.weight)
-    if conv.bias is not None:
-        Uniform(-bound, bound)(conv.bias)
+    if isinstance(layer, nn.Conv2D):
+        bound = 1.0 / math.sqrt(math.prod(layer.weight.shape[1:]))
+        Uniform(-bound, bound)(layer.weight)
+        if layer.bias is not None:
+            Uniform(-bound, bound)(layer.bias)
 
 
 def init_kaiming(layer: nn.Layer) -> None:

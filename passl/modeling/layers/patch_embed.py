@@ -27,10 +27,11 @@ class PatchEmbed(nn.Layer):
         embed_dim: token width.
         bias: whether the projection has a bias.
         any_size: accept images of any size that the patch size divides, instead of ``img_size`` only.
+        proj: makes [B, embed_dim, H / p, W / p] of the images; one convolution by default.
     Shape: [B, C, H, W] -> [B, N, embed_dim] with N = (H / p) * (W / p), row by row.
     """
 
-    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, bias=True, any_size=False):
+    def __init__(self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, bias=True, any_size=False, proj=None):
         super().__init__()
         self.img_size, self.patch_size = pair(img_size), pair(patch_size)
         self.any_size = any_size
@@ -38,9 +39,10 @@ class PatchEmbed(nn.Layer):
             raise ValueError(f"img_size {self.img_size} must be divisible by patch_size {self.patch_size}")
         self.grid_size = (self.img_size[0] // self.patch_size[0], self.img_size[1] // self.patch_size[1])
         self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.proj = nn.Conv2D(
-            in_chans, embed_dim, self.patch_size, stride=self.patch_size, bias_attr=None if bias else False
-        )
+        if proj is None:
+            bias_attr = None if bias else False
+            proj = nn.Conv2D(in_chans, embed_dim, self.patch_size, stride=self.patch_size, bias_attr=bias_attr)
+        self.proj = proj
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         if not self.any_size:
