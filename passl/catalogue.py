@@ -27,6 +27,8 @@ FAMILIES = (
     "gmlp",
     "hmlp",
     "mixer",
+    "pvt",
+    "pvt_v2",
     "parallel_vit",
     "pvt",
     "pvt_v2",

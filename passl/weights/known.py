@@ -176,6 +176,13 @@ convnextv2_pico.fcmae_ft_in1k                        224 0.875 c  80.30  -
 convnextv2_tiny.fcmae_ft_in1k                        224 0.875 c  82.95  -
 convnextv2_tiny.fcmae_ft_in22k_in1k                  224 0.875 c  83.90  -
 convnextv2_tiny.fcmae_ft_in22k_in1k_384              384 1     c  85.10  -
+pvt_v2_b0.in1k                                       224 0.9   c  70.65  70.5 0.875
+pvt_v2_b1.in1k                                       224 0.9   c  78.70  78.7 0.875
+pvt_v2_b2.in1k                                       224 0.9   c  82.06  82.0 0.875
+pvt_v2_b2_li.in1k                                    224 0.9   c  82.20  82.1 0.875
+pvt_v2_b3.in1k                                       224 0.9   c  83.12  83.1 0.875
+pvt_v2_b4.in1k                                       224 0.9   c  83.71  83.6 0.875
+pvt_v2_b5.in1k                                       224 0.9   c  83.76  83.8 0.875
 """
 
 _SOURCES = {
@@ -192,6 +199,7 @@ _SOURCES = {
     "swinv2": "Microsoft, https://github.com/microsoft/Swin-Transformer",
     "beit": "Microsoft, https://github.com/microsoft/unilm",
     "beitv2": "Microsoft, https://github.com/microsoft/unilm",
+    "pvt": "the authors, https://github.com/whai362/PVT",
     "miil": "Alibaba, https://github.com/Alibaba-MIIL/ImageNet21K",
     "tv": "torchvision, https://github.com/pytorch/vision",
     "tv2": "torchvision, https://github.com/pytorch/vision",

@@ -30,14 +30,15 @@ def sincos_2d(embed_dim: int, grid_size: tuple[int, int], temperature: float = 1
     return np.concatenate([encode(columns), encode(rows)], axis=1).astype(np.float32)
 
 
-def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=True) -> paddle.Tensor:
-    """Resample learned absolute positions to another patch grid (bicubic), keeping prefix tokens.
+def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=True, mode="bicubic"):
+    """Resample learned absolute positions to another patch grid, keeping prefix tokens.
 
     Args:
         table: [1, P + N, D] with N = old_grid[0] * old_grid[1].
         old_grid, new_grid: rows and columns of patches; need not be square.
         num_prefix_tokens: leading entries (class, register) that have no place in the grid.
         antialias: timm's choice; MAE, DeiT and BEiT resize without.
+        mode: "bicubic" or "bilinear" (PVT).
     Shape: [1, P + N', D].
     """
     if isinstance(
@@ -48,6 +49,6 @@ def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=T
         return table
     prefix, grid = table[:, :num_prefix_tokens], table[:, num_prefix_tokens:]
     grid = grid.reshape([1, *old_grid, -1]).transpose([0, 3, 1, 2])  # [1, D, h, w]
-    grid = F.interpolate(grid, size=list(new_grid), mode="bicubic", align_corners=False, antialias=antialias)
+    grid = F.interpolate(grid, size=list(new_grid), mode=mode, align_corners=False, antialias=antialias)
     grid = grid.transpose([0, 2, 3, 1]).flatten(1, 2)
     return paddle.concat([prefix, grid], axis=1)

@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import beit, convnext, cvt, dinov2, mlp, regnet, resnet, swin, timm_names, vit, xcit
+from . import beit, convnext, cvt, dinov2, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -39,6 +39,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *mlp.LAYOUTS,
     *convnext.LAYOUTS,
     *cvt.LAYOUTS,
+    *pvt.LAYOUTS,
     *regnet.LAYOUTS,
     *resnet.LAYOUTS,
     *xcit.LAYOUTS,
