@@ -27,8 +27,6 @@ FAMILIES = (
     "gmlp",
     "hmlp",
     "mixer",
-    "pvt",
-    "pvt_v2",
     "parallel_vit",
     "pvt",
     "pvt_v2",
