@@ -105,15 +105,7 @@ def freeze(model, image_shape: Sequence[int] = (3, 224, 224)):
         predictor = inference.create_predictor(config)
     if was_training:
         model.train()
-    source = predictor.get_input_handle(predictor.get_input_names()[0])
-    result = predictor.get_output_handle(predictor.get_output_names()[0])
-
-    def run(images):
-        source.copy_from_cpu(images.numpy())
-        predictor.run()
-        return paddle.to_tensor(result.copy_to_cpu())
-
-    return run
+    return lambda images: paddle.to_tensor(predictor.run([images])[0].numpy())
 
 
 def _set_threads(threads: int | str) -> dict[str, str]:
