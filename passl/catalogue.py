@@ -19,6 +19,7 @@ from passl.weights import load_weights
 FAMILIES = (
     "beit",
     "cait",
+    "clip",
     "convnext",
     "cvt",
     "deit",

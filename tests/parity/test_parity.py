@@ -28,6 +28,13 @@ def resnet_name(name: str) -> str:
     return f"head.{name}" if name.startswith("fc.") else f"architecture.{name}"
 
 
+def clip_resnet_name(name: str) -> str:
+    """The same for CLIP's ResNets, whose classifier timm counts the attention pooling to."""
+    if name.startswith("head.proj."):
+        return name.replace("head.proj.", "head.fc.")
+    return f"architecture.{name.replace('head.', 'attn_pool.') if name.startswith('head.') else name}"
+
+
 def same_name(name: str) -> str:
     """The same for models whose classifier is ``head.fc`` in timm too."""
     return name if name.startswith("head.") else f"architecture.{name}"
@@ -94,6 +101,9 @@ CASES = [
         {"name": "ViT", "embed_dim": 384, "num_heads": 6, "stem": "hmlp", "init_values": 1e-4, "no_embed_class": True},
         deit3_name,
     ),
+    Case("timm__vit_base_patch16_clip_224", "vit_base_patch16_clip_224", slow=True),
+    Case("timm__vit_base_patch16_clip_quickgelu_224", "vit_base_patch16_clip_quickgelu_224", slow=True),
+    Case("timm__resnet50_clip", "resnet50_clip", clip_resnet_name),
     Case("timm__vit_small_patch14_dinov2", "vit_small_patch14_dinov2", slow=True),
     Case("timm__vit_small_patch14_dinov2__img224", {"name": "ViT", **DINOV2_SMALL}),
     Case(

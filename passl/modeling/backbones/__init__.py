@@ -9,6 +9,7 @@ from passl.utils.registry import BACKBONES, build
 
 from .beit import BEiT
 from .cait import CaiT
+from .clip_resnet import CLIPResNet
 from .convnext import ConvNeXt
 from .cvt import CvT
 from .gmlp import gMLP
@@ -34,6 +35,7 @@ __all__ = [
     "BACKBONES",
     "PVT",
     "BEiT",
+    "CLIPResNet",
     "CaiT",
     "ConvNeXt",
     "CvT",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A patch embedding in three steps that keeps patches apart.
 
-Paper: Three things everyone should know about Vision Transformers, ECCV 2022, https://arxiv.org/abs/2203.09795, section 5
+Paper: Three things everyone should know about Vision Transformers, ECCV 2022,
+https://arxiv.org/abs/2203.09795, section 5
 """
 
 from __future__ import annotations

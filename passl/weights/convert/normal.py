@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import beit, convnext, cvt, dinov2, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
+from . import beit, clip, convnext, cvt, dinov2, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -32,6 +32,7 @@ _PASSL_PREFIXES = (BACKBONE, "backbone.")
 # timm's names: timm itself, torchvision's ResNet, CaiT, MAE, DINO, and PaddleClas's ViT (its weights are [in, out]).
 TIMM = Layout(name="timm", family="any")
 LAYOUTS: tuple[Layout, ...] = (
+    *clip.LAYOUTS,
     *dinov2.LAYOUTS,
     *vit.LAYOUTS,
     *beit.LAYOUTS,

@@ -15,6 +15,11 @@ _FAMILIES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("ResNet", r"layer1\.0\.conv1\.weight", {"head.fc": "fc"}),
     ("Swin", r"layers\.0\.blocks\.0\.attn\.(relative_position_bias_table|logit_scale)", {"head.fc": "head.fc"}),
     ("ConvNeXt", r"stages\.0\.blocks\.0\.conv_dw\.weight", {"head.fc": "head.fc", "norm": "head.norm"}),
+    (
+        "CLIP's ResNet",
+        r"stages\.0\.0\.conv1_1x1\.conv\.weight",
+        {"head.fc": "head.proj", "attn_pool": "head"},
+    ),
     ("RegNet", r"s1\.b1\.conv1\.conv\.weight", {"head.fc": "head.fc"}),
 )
 _DEFAULT = {"head.fc": "head", "head.fc_dist": "head_dist"}

@@ -14,6 +14,7 @@ TINY_MLP = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3}
 TINY_PYRAMID = {"img_size": 32, "embed_dims": [8, 16, 24, 32], "depths": [1, 1, 1, 1], "num_heads": [1, 2, 3, 4]}
 TINY = {
     "BEiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
+    "CLIPResNet": {"img_size": 32, "depths": [1, 1, 2, 1], "width": 8},
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
     "CvT": {"dims": [8, 16, 32], "depths": [1, 1, 2], "num_heads": [1, 2, 4]},
