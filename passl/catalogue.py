@@ -27,6 +27,7 @@ FAMILIES = (
     "dinov2",
     "gmlp",
     "hmlp",
+    "lv_vit",
     "mixer",
     "parallel_vit",
     "pvt",
@@ -36,6 +37,7 @@ FAMILIES = (
     "resnet",
     "swin",
     "swin_v2",
+    "t2t_vit",
     "vit",
     "xcit",
 )

@@ -159,6 +159,14 @@ PARAMETERS = {
     "gmlp_b16_224": 73_075_392,
     "gmlp_s16_224": 19_422_656,
     "gmlp_ti16_224": 5_867_328,
+    "lvvit_l_448": 150_473_552,
+    "lvvit_l_512": 150_657_872,
+    "lvvit_m_224": 55_830_544,
+    "lvvit_m_384": 56_025_104,
+    "lvvit_m_448": 56_131_600,
+    "lvvit_s_224": 26_151_824,
+    "lvvit_s_384": 26_297_744,
+    "lvvit_t_224": 8_534_720,
     "mixer_b16_224": 59_880_472,
     "mixer_b32_224": 60_293_428,
     "mixer_l16_224": 208_196_168,
@@ -200,6 +208,16 @@ PARAMETERS = {
     "resnext50_32x4d": 25_028_904,
     "wide_resnet101_2": 126_886_696,
     "wide_resnet50_2": 68_883_240,
+    "t2t_vit_10_224": 5_889_230,
+    "t2t_vit_12_224": 6_941_902,
+    "t2t_vit_14_224": 21_545_550,
+    "t2t_vit_14_384": 21_691_470,
+    "t2t_vit_19_224": 39_177_422,
+    "t2t_vit_24_224": 64_105_934,
+    "t2t_vit_7_224": 4_310_222,
+    "t2t_vit_t_14_224": 21_541_070,
+    "t2t_vit_t_19_224": 39_172_942,
+    "t2t_vit_t_24_224": 64_101_454,
     "vit_base_patch16_224": 86_567_656,
     "vit_base_patch16_384": 86_859_496,
     "vit_base_patch32_224": 88_224_232,
@@ -284,7 +302,7 @@ def test_sizes_in_the_config_agree(name):
     crop, resize = (config.dataloader[s].dataset.transforms for s in ("train", "val"))
     size = config.model.architecture.get("img_size", crop[0]["size"])  # some take any size
     assert crop[0]["size"] == resize[-1]["size"] == size
-    assert resize[0]["size"] in (size, int(size / 0.875))
+    assert resize[0]["size"] in (size, int(size / 0.9), int(size / 0.875))
     assert crop[0]["interpolation"] == resize[0]["interpolation"]
     assert config.dataloader.train.batch_transforms == config.dataloader.val.batch_transforms
     assert config.model.name == "Classifier"

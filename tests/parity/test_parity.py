@@ -65,6 +65,11 @@ def deit3_name(name: str) -> str:
     return timm_name(DEIT3.rename(name)[0])
 
 
+def lvvit_name(name: str) -> str:
+    """The same for LV-ViT, which classifies its patches too."""
+    return name.replace("aux_head.", "head.fc_aux.") if name.startswith("aux_head.") else timm_name(name)
+
+
 def deit_resmlp_name(name: str) -> str:
     """The same for ResMLP as its authors wrote it."""
     for theirs, ours in (("patch_embed", "stem"), (".attn.", ".linear_tokens."), (".mlp.", ".mlp_channels.")):
@@ -121,6 +126,11 @@ CASES = [
     Case("timm__convnextv2_atto", "convnextv2_atto", convnext_name),
     Case("cvt__cvt_13", "cvt_13_224"),
     Case("hf__cvt_13", {"name": "CvT", "act": "gelu"}, hf_cvt_name, slow=True),
+    Case("tlt__lvvit_t", "lvvit_t_224", lvvit_name),
+    Case("tlt__lvvit_s", "lvvit_s_224", lvvit_name, slow=True),
+    Case("t2t__t2t_vit_7", "t2t_vit_7_224"),
+    Case("t2t__t2t_vit_14", "t2t_vit_14_224", slow=True),
+    Case("t2t__t2t_vit_t_14", "t2t_vit_t_14_224", slow=True),
     Case("timm__mixer_s32_224", "mixer_s32_224"),
     Case("timm__resmlp_12_224", "resmlp_12_224"),
     Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),

@@ -13,6 +13,7 @@ from .clip_resnet import CLIPResNet
 from .convnext import ConvNeXt
 from .cvt import CvT
 from .gmlp import gMLP
+from .lv_vit import LVViT
 from .mixer import Mixer
 from .pvt import PVT
 from .pvt_v2 import PVTv2
@@ -22,6 +23,7 @@ from .resnet import ResNet
 from .strided_cnn import StridedCNN
 from .swin import Swin
 from .swin_v2 import SwinV2
+from .t2t_vit import T2TViT
 from .vit import ViT
 from .xcit import XCiT
 
@@ -39,6 +41,7 @@ __all__ = [
     "CaiT",
     "ConvNeXt",
     "CvT",
+    "LVViT",
     "Mixer",
     "PVTv2",
     "RegNetY",
@@ -47,6 +50,7 @@ __all__ = [
     "StridedCNN",
     "Swin",
     "SwinV2",
+    "T2TViT",
     "ViT",
     "XCiT",
     "build_backbone",

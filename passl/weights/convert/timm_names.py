@@ -22,7 +22,7 @@ _FAMILIES: tuple[tuple[str, str, dict[str, str]], ...] = (
     ),
     ("RegNet", r"s1\.b1\.conv1\.conv\.weight", {"head.fc": "head.fc"}),
 )
-_DEFAULT = {"head.fc": "head", "head.fc_dist": "head_dist"}
+_DEFAULT = {"head.fc": "head", "head.fc_dist": "head_dist", "head.fc_aux": "aux_head"}
 
 
 def _prefixes(names: Iterable[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ TINY = {
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
     "CvT": {"dims": [8, 16, 32], "depths": [1, 1, 2], "num_heads": [1, 2, 4]},
+    "LVViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4, "skip_lam": 1.0},
     "Mixer": {**TINY_MLP, "tokens_mlp_dim": 16, "channels_mlp_dim": 64},
     "PVT": TINY_PYRAMID,
     "PVTv2": {k: v for k, v in TINY_PYRAMID.items() if k != "img_size"},
@@ -27,12 +28,13 @@ TINY = {
     "StridedCNN": {"img_size": 32, "widths": [8, 8, 16]},
     "Swin": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
     "SwinV2": {"img_size": 32, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
+    "T2TViT": {"img_size": 32, "embed_dim": 32, "depth": 3, "num_heads": 4, "token_dim": 16},
     "ViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4},
     "XCiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4},
     "gMLP": TINY_MLP,
 }
 TOKEN_BACKBONES = ["BEiT", "CaiT", "ViT"]
-PATCH_BACKBONES = [*TOKEN_BACKBONES, "Mixer", "ResMLP", "gMLP"]  # the last three need all patches
+PATCH_BACKBONES = [*TOKEN_BACKBONES, "LVViT", "Mixer", "ResMLP", "T2TViT", "gMLP"]  # the last five need all patches
 SIDE = 32
 
 every_backbone = pytest.mark.parametrize("name", list(TINY))
