@@ -76,6 +76,73 @@ cait_xxs24_224.fb_dist_in1k                          224 1     c  78.40  -
 cait_xxs24_384.fb_dist_in1k                          384 1     c  80.95  -
 cait_xxs36_224.fb_dist_in1k                          224 1     c  79.75  -
 cait_xxs36_384.fb_dist_in1k                          384 1     c  82.20  -
+xcit_large_24_p16_224.fb_dist_in1k                   224 1     c  84.94  -
+xcit_large_24_p16_224.fb_in1k                        224 1     c  82.89  -
+xcit_large_24_p16_384.fb_dist_in1k                   384 1     c  85.78  -
+xcit_large_24_p8_224.fb_dist_in1k                    224 1     c  85.40  -
+xcit_large_24_p8_224.fb_in1k                         224 1     c  84.38  -
+xcit_large_24_p8_384.fb_dist_in1k                    384 1     c  86.02  -
+xcit_medium_24_p16_224.fb_dist_in1k                  224 1     c  84.29  -
+xcit_medium_24_p16_224.fb_in1k                       224 1     c  82.63  -
+xcit_medium_24_p16_384.fb_dist_in1k                  384 1     c  85.43  -
+xcit_medium_24_p8_224.fb_dist_in1k                   224 1     c  85.08  -
+xcit_medium_24_p8_224.fb_in1k                        224 1     c  83.74  -
+xcit_medium_24_p8_384.fb_dist_in1k                   384 1     c  85.84  -
+xcit_nano_12_p16_224.fb_dist_in1k                    224 1     c  72.32  -
+xcit_nano_12_p16_224.fb_in1k                         224 1     c  69.98  -
+xcit_nano_12_p16_384.fb_dist_in1k                    384 1     c  75.46  -
+xcit_nano_12_p8_224.fb_dist_in1k                     224 1     c  76.33  -
+xcit_nano_12_p8_224.fb_in1k                          224 1     c  73.90  -
+xcit_nano_12_p8_384.fb_dist_in1k                     384 1     c  77.81  -
+xcit_small_12_p16_224.fb_dist_in1k                   224 1     c  83.35  -
+xcit_small_12_p16_224.fb_in1k                        224 1     c  81.98  -
+xcit_small_12_p16_384.fb_dist_in1k                   384 1     c  84.73  -
+xcit_small_12_p8_224.fb_dist_in1k                    224 1     c  84.25  -
+xcit_small_12_p8_224.fb_in1k                         224 1     c  83.35  -
+xcit_small_12_p8_384.fb_dist_in1k                    384 1     c  85.07  -
+xcit_small_24_p16_224.fb_dist_in1k                   224 1     c  83.88  -
+xcit_small_24_p16_224.fb_in1k                        224 1     c  82.59  -
+xcit_small_24_p16_384.fb_dist_in1k                   384 1     c  85.10  -
+xcit_small_24_p8_224.fb_dist_in1k                    224 1     c  84.88  -
+xcit_small_24_p8_224.fb_in1k                         224 1     c  83.85  -
+xcit_small_24_p8_384.fb_dist_in1k                    384 1     c  85.58  -
+xcit_tiny_12_p16_224.fb_dist_in1k                    224 1     c  78.57  -
+xcit_tiny_12_p16_224.fb_in1k                         224 1     c  77.12  -
+xcit_tiny_12_p16_384.fb_dist_in1k                    384 1     c  80.95  -
+xcit_tiny_12_p8_224.fb_dist_in1k                     224 1     c  81.21  -
+xcit_tiny_12_p8_224.fb_in1k                          224 1     c  79.71  -
+xcit_tiny_12_p8_384.fb_dist_in1k                     384 1     c  82.39  -
+xcit_tiny_24_p16_224.fb_dist_in1k                    224 1     c  80.46  -
+xcit_tiny_24_p16_224.fb_in1k                         224 1     c  79.47  -
+xcit_tiny_24_p16_384.fb_dist_in1k                    384 1     c  82.58  -
+xcit_tiny_24_p8_224.fb_dist_in1k                     224 1     c  82.58  -
+xcit_tiny_24_p8_224.fb_in1k                          224 1     c  81.89  -
+xcit_tiny_24_p8_384.fb_dist_in1k                     384 1     c  83.78  -
+cvt_13_224.ms_in1k                                   224 0.875 c  81.59  -
+cvt_13_384.ms_in1k                                   384 1     c  83.00  -
+cvt_13_384.ms_in22k_ft_in1k                          384 1     c  83.26  -
+cvt_21_224.ms_in1k                                   224 0.875 c  82.46  -
+cvt_21_384.ms_in1k                                   384 1     c  83.27  -
+cvt_21_384.ms_in22k_ft_in1k                          384 1     c  84.91  -
+cvt_w24_384.ms_in22k_ft_in1k                         384 1     c  87.58  -
+t2t_vit_7_224.yitu_in1k                              224 0.9   c  71.68  -
+t2t_vit_10_224.yitu_in1k                             224 0.9   c  75.15  -
+t2t_vit_12_224.yitu_in1k                             224 0.9   c  76.48  -
+t2t_vit_14_224.yitu_in1k                             224 0.9   c  81.50  -
+t2t_vit_14_384.yitu_in1k                             384 1     c  83.34  -
+t2t_vit_19_224.yitu_in1k                             224 0.9   c  81.93  -
+t2t_vit_24_224.yitu_in1k                             224 0.9   c  82.28  -
+t2t_vit_t_14_224.yitu_in1k                           224 0.9   c  81.69  -
+t2t_vit_t_19_224.yitu_in1k                           224 0.9   c  82.44  -
+t2t_vit_t_24_224.yitu_in1k                           224 0.9   c  82.55  -
+lvvit_t_224.tlt_in1k                                 224 0.9   c  79.1  -
+lvvit_s_224.tlt_in1k                                 224 0.9   c  83.3  -
+lvvit_s_384.tlt_in1k                                 384 1     c  84.4  -
+lvvit_m_224.tlt_in1k                                 224 1     c  84.0  -
+lvvit_m_384.tlt_in1k                                 384 1     c  85.4  -
+lvvit_m_448.tlt_in1k                                 448 1     c  85.5  -
+lvvit_l_448.tlt_in1k                                 448 1     c  86.2  -
+lvvit_l_512.tlt_in1k                                 512 1     c  86.4  -
 swin_base_patch4_window12_384.ms_in1k                384 1     c  84.48  -
 swin_base_patch4_window12_384.ms_in22k_ft_in1k       384 1     c  86.44  -
 swin_base_patch4_window7_224.ms_in1k                 224 0.9   c  83.60  83.5 0.875
@@ -190,6 +257,10 @@ _SOURCES = {
     "deit": "Meta, https://github.com/facebookresearch/deit",
     "deit3": "Meta, https://github.com/facebookresearch/deit",
     "cait": "Meta, https://github.com/facebookresearch/deit",
+    "xcit": "Meta, https://github.com/facebookresearch/xcit",
+    "cvt": "Microsoft, https://github.com/microsoft/CvT",
+    "t2t": "YITU, https://github.com/yitu-opensource/T2T-ViT",
+    "lvvit": "https://github.com/zihangJiang/TokenLabeling",
     "mixer": "Google, https://github.com/google-research/vision_transformer",
     "resmlp": "Meta, https://github.com/facebookresearch/deit",
     "gmlp": "timm, https://github.com/huggingface/pytorch-image-models",
