@@ -12,7 +12,7 @@ import functools
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from .card import IMAGENET, INCEPTION, Card
+from .card import CLIP, IMAGENET, INCEPTION, Card
 
 # name, img_size, crop fraction, interpolation (c bicubic, l bilinear), top-1, official top-1 and crop
 _TABLE = """
@@ -42,6 +42,29 @@ vit_small_patch32_224.augreg_in21k_ft_in1k           224 0.9   c  76.01  -
 vit_small_patch32_384.augreg_in21k_ft_in1k           384 1     c  80.48  -
 vit_tiny_patch16_224.augreg_in21k_ft_in1k            224 0.9   c  75.45  -
 vit_tiny_patch16_384.augreg_in21k_ft_in1k            384 1     c  78.44  -
+vit_base_patch16_clip_224.laion2b_ft_in12k_in1k      224 0.95  c  86.20  -
+vit_base_patch16_clip_224.laion2b_ft_in1k            224 1     c  85.49  -
+vit_base_patch16_clip_224.openai_ft_in12k_in1k       224 0.95  c  85.95  -
+vit_base_patch16_clip_224.openai_ft_in1k             224 0.9   c  85.28  -
+vit_base_patch16_clip_384.laion2b_ft_in12k_in1k      384 1     c  87.21  -
+vit_base_patch16_clip_384.laion2b_ft_in1k            384 1     c  86.64  -
+vit_base_patch16_clip_384.openai_ft_in12k_in1k       384 0.95  c  87.03  -
+vit_base_patch16_clip_384.openai_ft_in1k             384 1     c  86.21  -
+vit_base_patch32_clip_224.laion2b_ft_in12k_in1k      224 0.9   c  83.30  -
+vit_base_patch32_clip_224.laion2b_ft_in1k            224 0.9   c  82.61  -
+vit_base_patch32_clip_224.openai_ft_in1k             224 0.9   c  81.94  -
+vit_base_patch32_clip_384.laion2b_ft_in12k_in1k      384 1     c  85.40  -
+vit_base_patch32_clip_384.openai_ft_in12k_in1k       384 0.95  c  85.22  -
+vit_huge_patch14_clip_224.laion2b_ft_in12k_in1k      224 1     c  88.29  -
+vit_huge_patch14_clip_224.laion2b_ft_in1k            224 1     c  87.61  -
+vit_huge_patch14_clip_336.laion2b_ft_in12k_in1k      336 1     c  88.63  -
+vit_large_patch14_clip_224.laion2b_ft_in12k_in1k     224 1     c  87.90  -
+vit_large_patch14_clip_224.laion2b_ft_in1k           224 1     c  87.29  -
+vit_large_patch14_clip_224.openai_ft_in12k_in1k      224 1     c  88.16  -
+vit_large_patch14_clip_224.openai_ft_in1k            224 1     c  87.86  -
+vit_large_patch14_clip_336.laion2b_ft_in12k_in1k     336 1     c  88.19  -
+vit_large_patch14_clip_336.laion2b_ft_in1k           336 1     c  87.87  -
+vit_large_patch14_clip_336.openai_ft_in12k_in1k      336 1     c  88.26  -
 deit_base_distilled_patch16_224.fb_in1k              224 0.9   c  83.38  83.4 0.875
 deit_base_distilled_patch16_384.fb_in1k              384 1     c  85.44  85.2 0.875
 deit_base_patch16_224.fb_in1k                        224 0.9   c  81.98  81.8 0.875
@@ -274,19 +297,24 @@ _SOURCES = {
     "miil": "Alibaba, https://github.com/Alibaba-MIIL/ImageNet21K",
     "tv": "torchvision, https://github.com/pytorch/vision",
     "tv2": "torchvision, https://github.com/pytorch/vision",
+    "laion2b": "timm, fine-tuned from LAION's weights, https://github.com/mlfoundations/open_clip",
+    "openai": "timm, fine-tuned from OpenAI's weights, https://github.com/openai/CLIP",
     "a1": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
     "a2": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
     "a3": "timm, ResNet strikes back, https://arxiv.org/abs/2110.00476",
 }
 
 
-# by the first word of the tag or of the model, where it is not ImageNet's
+# by model and first word of the tag, by that word, or by the first word of the model, where it is not ImageNet's
 _NORMALISATION = {
     "vit": INCEPTION,
     "beit": INCEPTION,
     "mixer": INCEPTION,
     "gmlp": INCEPTION,
     "miil": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "laion2b": CLIP,
+    "openai": CLIP,
+    "vit_large_patch14_clip.laion2b": INCEPTION,
 }
 
 
@@ -297,8 +325,9 @@ def known_cards() -> dict[str, Card]:
     for line in _TABLE.split("\n")[1:-1]:
         name, size, crop, interpolation, top1, *official = line.split()
         model, tag = name.split(".")
-        family = model.split("_")[0]
-        mean, std = _NORMALISATION.get(tag.split("_")[0], _NORMALISATION.get(family, IMAGENET))
+        family, author = model.split("_")[0], tag.split("_")[0]
+        keys = (f"{model.rpartition('_')[0]}.{author}", author, family)
+        mean, std = next((_NORMALISATION[key] for key in keys if key in _NORMALISATION), IMAGENET)
         cards[name] = Card(
             name=name,
             model=model,
@@ -307,10 +336,10 @@ def known_cards() -> dict[str, Card]:
             interpolation={"c": "bicubic", "l": "bilinear"}[interpolation],
             mean=mean,
             std=std,
-            norm_eps=1e-5 if family.startswith(("resnet", "swin")) else 1e-6,
+            norm_eps=1e-5 if family.startswith(("resnet", "swin")) or "_clip_" in model else 1e-6,
             top1=float(top1),
             official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
-            source=_SOURCES.get(tag.split("_")[0]) or _SOURCES[family],
+            source=_SOURCES.get(author) or _SOURCES[family],
         )
     return cards
 

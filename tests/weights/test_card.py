@@ -6,6 +6,7 @@ import pytest
 from passl.utils.errors import CheckpointError
 from passl.utils.registry import BATCH_TRANSFORMS, TRANSFORMS, build
 from passl.weights import Card, known, known_card, known_cards, read_card, save_card
+from passl.weights.card import CLIP, INCEPTION
 
 
 def test_a_card_survives_the_way_to_disk_and_back(tmp_path):
@@ -69,6 +70,18 @@ def test_known_cards_hold_the_published_settings():
     assert known_card("beitv2_large_patch16_224.in1k_ft_in1k").mean == (0.485, 0.456, 0.406)
     card = known_card("cait_m48_448")
     assert (card.img_size, card.crop_fraction, card.top1) == (448, 1.0, 86.48)
+
+
+def test_clip_weights_keep_the_normalisation_of_their_pre_training():
+    cards = known_cards()
+    for name, mean in (
+        ("vit_base_patch16_clip_224.laion2b_ft_in1k", CLIP[0]),
+        ("vit_large_patch14_clip_224.laion2b_ft_in1k", INCEPTION[0]),
+        ("vit_large_patch14_clip_224.openai_ft_in1k", CLIP[0]),
+        ("vit_base_patch16_224.augreg_in1k", INCEPTION[0]),
+    ):
+        assert cards[name].mean == mean
+    assert cards["vit_base_patch16_clip_224.laion2b_ft_in1k"].norm_eps == 1e-5
 
 
 def test_an_ambiguous_or_unknown_name_lists_the_choices():

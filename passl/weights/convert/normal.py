@@ -257,6 +257,8 @@ def _vote(arrays: Mapping[str, np.ndarray]) -> Callable[[str], str | None]:
         rows, columns = array.shape
         if bias is not None and bias.ndim == 1 and bias.size in (rows, columns):
             return "torch" if bias.size == rows else "paddle"
+        if name.startswith("tokens_to_token."):
+            return None  # T2T-ViT's narrow the tokens: 576 to 3 * 64, which looks like 192 to 3 * 192 turned round
         if name.endswith(".qkv.weight") and rows in (3 * columns, columns / 3):
             return "torch" if rows == 3 * columns else "paddle"
         return None
