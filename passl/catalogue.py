@@ -28,6 +28,7 @@ FAMILIES = (
     "gmlp",
     "hmlp",
     "lv_vit",
+    "levit",
     "mixer",
     "parallel_vit",
     "pvt",

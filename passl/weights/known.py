@@ -266,6 +266,11 @@ convnextv2_pico.fcmae_ft_in1k                        224 0.875 c  80.30  -
 convnextv2_tiny.fcmae_ft_in1k                        224 0.875 c  82.95  -
 convnextv2_tiny.fcmae_ft_in22k_in1k                  224 0.875 c  83.90  -
 convnextv2_tiny.fcmae_ft_in22k_in1k_384              384 1     c  85.10  -
+levit_128.fb_dist_in1k                               224 0.9   c  78.49  78.6 0.875
+levit_128s.fb_dist_in1k                              224 0.9   c  76.52  76.6 0.875
+levit_192.fb_dist_in1k                               224 0.9   c  79.86  80.0 0.875
+levit_256.fb_dist_in1k                               224 0.9   c  81.51  81.6 0.875
+levit_384.fb_dist_in1k                               224 0.9   c  82.60  82.6 0.875
 pvt_v2_b0.in1k                                       224 0.9   c  70.65  70.5 0.875
 pvt_v2_b1.in1k                                       224 0.9   c  78.70  78.7 0.875
 pvt_v2_b2.in1k                                       224 0.9   c  82.06  82.0 0.875
@@ -284,6 +289,7 @@ _SOURCES = {
     "cvt": "Microsoft, https://github.com/microsoft/CvT",
     "t2t": "YITU, https://github.com/yitu-opensource/T2T-ViT",
     "lvvit": "https://github.com/zihangJiang/TokenLabeling",
+    "levit": "Meta, https://github.com/facebookresearch/LeViT",
     "mixer": "Google, https://github.com/google-research/vision_transformer",
     "resmlp": "Meta, https://github.com/facebookresearch/deit",
     "gmlp": "timm, https://github.com/huggingface/pytorch-image-models",

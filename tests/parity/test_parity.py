@@ -70,6 +70,11 @@ def lvvit_name(name: str) -> str:
     return name.replace("aux_head.", "head.fc_aux.") if name.startswith("aux_head.") else timm_name(name)
 
 
+def levit_name(name: str) -> str:
+    """The same for LeViT, which has a second classifier."""
+    return name.replace("head_dist.", "head.fc_dist.") if name.startswith("head_dist.") else timm_name(name)
+
+
 def deit_resmlp_name(name: str) -> str:
     """The same for ResMLP as its authors wrote it."""
     for theirs, ours in (("patch_embed", "stem"), (".attn.", ".linear_tokens."), (".mlp.", ".mlp_channels.")):
@@ -131,6 +136,8 @@ CASES = [
     Case("t2t__t2t_vit_7", "t2t_vit_7_224"),
     Case("t2t__t2t_vit_14", "t2t_vit_14_224", slow=True),
     Case("t2t__t2t_vit_t_14", "t2t_vit_t_14_224", slow=True),
+    Case("timm__levit_128s", "levit_128s", levit_name),
+    Case("timm__levit_256", "levit_256", levit_name, slow=True),
     Case("timm__mixer_s32_224", "mixer_s32_224"),
     Case("timm__resmlp_12_224", "resmlp_12_224"),
     Case("deit__resmlp_12", "resmlp_12_224", deit_resmlp_name, slow=True),

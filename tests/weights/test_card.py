@@ -97,3 +97,12 @@ def test_tables_rows_are_unique_and_named_like_their_size():
     for card in cards.values():
         size = card.model.rsplit("_", 1)[-1]
         assert not size.isdigit() or int(size) == card.img_size, card.name
+
+
+@pytest.mark.parametrize(
+    ("name", "epsilon", "crop"),
+    [("xcit_nano_12_p8_224.fb_in1k", 1e-6, 1.0), ("cvt_13_224", 1e-5, 0.875), ("t2t_vit_7_224", 1e-5, 0.9)],
+)
+def test_epsilon_and_crop_are_the_familys_own(name, epsilon, crop):
+    card = known_card(name)
+    assert (card.norm_eps, card.crop_fraction) == (epsilon, crop)

@@ -14,6 +14,7 @@ from .convnext import ConvNeXt
 from .cvt import CvT
 from .gmlp import gMLP
 from .lv_vit import LVViT
+from .levit import LeViT
 from .mixer import Mixer
 from .pvt import PVT
 from .pvt_v2 import PVTv2
@@ -42,6 +43,7 @@ __all__ = [
     "ConvNeXt",
     "CvT",
     "LVViT",
+    "LeViT",
     "Mixer",
     "PVTv2",
     "RegNetY",

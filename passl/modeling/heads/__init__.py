@@ -9,6 +9,7 @@ from passl.utils.registry import HEADS, build
 
 from .cls_head import ClsHead, DistilledClsHead
 from .decoders import MAEDecoder
+from .levit_head import LeViTHead
 from .mlp_head import MLPHead
 from .token_label_head import TokenLabelHead
 
@@ -18,4 +19,4 @@ def build_head(config: dict[str, Any]):
     return build(config, HEADS)
 
 
-__all__ = ["HEADS", "ClsHead", "DistilledClsHead", "MAEDecoder", "MLPHead", "TokenLabelHead", "build_head"]
+__all__ = ["HEADS", "ClsHead", "DistilledClsHead", "LeViTHead", "MAEDecoder", "MLPHead", "TokenLabelHead", "build_head"]

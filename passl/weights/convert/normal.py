@@ -16,7 +16,7 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import beit, clip, convnext, cvt, dinov2, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
+from . import beit, clip, convnext, cvt, dinov2, levit, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -37,6 +37,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *vit.LAYOUTS,
     *beit.LAYOUTS,
     *swin.LAYOUTS,
+    *levit.LAYOUTS,
     *mlp.LAYOUTS,
     *convnext.LAYOUTS,
     *cvt.LAYOUTS,
