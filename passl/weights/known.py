@@ -3,7 +3,8 @@
 
 top-1 is timm's evaluation of each weight under the settings of the row (results-imagenet.csv of
 timm 1.0.29); the last two columns are the authors' own figure and the crop they used, where it differs.
-Names are timm's, ``model.tag``.
+Names are timm's, ``model.tag``.  Models that timm does not have: CvT and T2T-ViT by PaddleViT's evaluation of the
+converted weights, LV-ViT by the authors' own.
 """
 
 from __future__ import annotations
@@ -342,7 +343,7 @@ def known_cards() -> dict[str, Card]:
             interpolation={"c": "bicubic", "l": "bilinear"}[interpolation],
             mean=mean,
             std=std,
-            norm_eps=1e-5 if family.startswith(("resnet", "swin")) or "_clip_" in model else 1e-6,
+            norm_eps=1e-5 if family.startswith(("resnet", "swin", "cvt", "t2t", "lvvit")) or "_clip_" in model else 1e-6,
             top1=float(top1),
             official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
             source=_SOURCES.get(author) or _SOURCES[family],
