@@ -324,6 +324,8 @@ _NORMALISATION = {
     "vit_large_patch14_clip.laion2b": INCEPTION,
 }
 
+_LARGE_EPSILON = ("resnet", "swin", "cvt", "t2t", "lvvit")  # families whose norms have 1e-5 instead of 1e-6
+
 
 @functools.cache
 def known_cards() -> dict[str, Card]:
@@ -343,7 +345,7 @@ def known_cards() -> dict[str, Card]:
             interpolation={"c": "bicubic", "l": "bilinear"}[interpolation],
             mean=mean,
             std=std,
-            norm_eps=1e-5 if family.startswith(("resnet", "swin", "cvt", "t2t", "lvvit")) or "_clip_" in model else 1e-6,
+            norm_eps=1e-5 if family.startswith(_LARGE_EPSILON) or "_clip_" in model else 1e-6,
             top1=float(top1),
             official=dict(zip(("top1", "crop_fraction"), map(float, official))) if len(official) == 2 else None,
             source=_SOURCES.get(author) or _SOURCES[family],

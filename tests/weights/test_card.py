@@ -96,7 +96,8 @@ def test_tables_rows_are_unique_and_named_like_their_size():
     assert len(cards) == len(known._TABLE.strip().split("\n"))
     for card in cards.values():
         size = card.model.rsplit("_", 1)[-1]
-        assert not size.isdigit() or int(size) == card.img_size, card.name
+        named = size.isdigit() and not card.model.startswith("levit")  # whose number is a width
+        assert not named or int(size) == card.img_size, card.name
 
 
 @pytest.mark.parametrize(
