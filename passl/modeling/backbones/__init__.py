@@ -13,8 +13,8 @@ from .clip_resnet import CLIPResNet
 from .convnext import ConvNeXt
 from .cvt import CvT
 from .gmlp import gMLP
-from .lv_vit import LVViT
 from .levit import LeViT
+from .lv_vit import LVViT
 from .mixer import Mixer
 from .pvt import PVT
 from .pvt_v2 import PVTv2
