@@ -19,7 +19,7 @@ class Method(nn.Layer):
     architecture: nn.Layer
 
     def features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """What a frozen evaluation (kNN, linear probe) sees: the backbone's [B, D], the mean where it gives [B, n, D]."""
+        """What a frozen evaluation (kNN, linear probe) sees: the backbone's [B, D], or the mean of its [B, n, D]."""
         features = self.architecture(images)
         return features.mean(1) if features.ndim == 3 else features
 
