@@ -65,9 +65,18 @@ def _read_bfloat16(path: str | Path, names: Iterable[str]) -> dict[str, np.ndarr
 
 
 def write_safetensors(stream: BinaryIO, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Write NumPy arrays or Paddle tensors to ``stream``, in a reproducible order; bfloat16 is written as float32."""
-    converted = {name: _to_numpy(name, arrays[name]) for name in sorted(arrays)}
-    stream.write(save(converted, {str(k): str(v) for k, v in metadata.items()} if metadata else None))
+    """Write NumPy arrays or Paddle tensors to ``stream``; bfloat16 is written as float32.
+
+    The same content gives the same bytes: the package writes metadata in a random order, here it is sorted.
+    """
+    data = save({name: _to_numpy(name, arrays[name]) for name in sorted(arrays)})
+    if metadata:
+        begin = 8 + int.from_bytes(data[:8], "little")
+        header = {"__metadata__": {str(k): str(metadata[k]) for k in sorted(metadata)}, **json.loads(data[8:begin])}
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        text += b" " * (-len(text) % 8)  # the tensors stay aligned
+        data = len(text).to_bytes(8, "little") + text + data[begin:]
+    stream.write(data)
 
 
 def _to_numpy(name: str, value: Any) -> np.ndarray:

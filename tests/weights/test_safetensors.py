@@ -67,10 +67,12 @@ def test_paddle_tensors_are_written_bfloat16_as_float32(path):
         np.testing.assert_array_equal(array, tensor.numpy())
 
 
-def test_the_same_arrays_give_the_same_bytes_in_any_order(path, tmp_path):
-    write(path, ARRAYS)
-    write(tmp_path / "b", dict(reversed(ARRAYS.items())))
+def test_the_same_content_gives_the_same_bytes_in_any_order(path, tmp_path):
+    metadata = {str(i): "x" for i in range(8)}
+    write(path, ARRAYS, metadata)
+    write(tmp_path / "b", dict(reversed(ARRAYS.items())), dict(reversed(metadata.items())))
     assert path.read_bytes() == (tmp_path / "b").read_bytes()
+    assert list(json.loads(path.read_bytes()[8:].split(b"}}")[0] + b"}}")["__metadata__"]) == sorted(metadata)
 
 
 def test_types_without_a_name_in_the_format_are_refused(path):

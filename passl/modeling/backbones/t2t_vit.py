@@ -66,7 +66,7 @@ class TokenPerformer(nn.Layer):
         return paddle.matmul(q, values) / (total + 1e-8)
 
     def _features(self, x):
-        exponent = paddle.matmul(x, self.w, transpose_y=True) - x.square().sum(-1, keepdim=True) / 2
+        exponent = paddle.matmul(x, self.w.astype(x.dtype), transpose_y=True) - x.square().sum(-1, keepdim=True) / 2
         return paddle.exp(exponent) / math.sqrt(self.num_features)
 
 

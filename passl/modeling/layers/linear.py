@@ -14,8 +14,12 @@ class Linear(nn.Linear):
     which takes longer than the layer's other two gradients together.
     """
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.has_bias = self.bias is not None  # asked in forward, it would cut a static graph in two
+
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        if self.bias is None or not self.training or paddle.get_device() != "cpu":
+        if not self.has_bias or not self.training or paddle.get_device() != "cpu":
             return super().forward(x)
         rows = x.reshape([-1, x.shape[-1]])  # [R, in]
         ones = paddle.ones([rows.shape[0], 1], dtype=rows.dtype)
