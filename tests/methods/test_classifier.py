@@ -6,6 +6,7 @@ import paddle
 from paddle import nn
 
 from passl.methods import Classifier
+from passl.modeling.backbones import ViT
 from passl.modeling.heads import build_head
 
 
@@ -69,3 +70,18 @@ def test_labels_train_both_classifiers_of_a_distilled_model():
     method.eval()
     assert method.predict(data["image"]).shape == [6, 3]
     np.testing.assert_allclose(method.features(data["image"]).numpy(), tokens.mean(1).numpy(), rtol=1e-6)
+
+
+def test_a_graph_of_a_distilled_model_has_the_same_loss_and_answer():
+    paddle.seed(0)
+    backbone = ViT(img_size=16, patch_size=8, embed_dim=16, depth=1, num_heads=2, distilled=True)
+    method = Classifier(backbone, build_head({"name": "DistilledClsHead", "in_dim": 16, "num_classes": 3}))
+    data = {"image": paddle.randn([2, 3, 16, 16]), "label": paddle.to_tensor([0, 2])}
+    loss = float(method(data)["loss"])
+    method.eval()
+    answer = method.predict(data["image"]).numpy()
+    method.train()
+    static = paddle.jit.to_static(method)
+    np.testing.assert_allclose(float(static(data)["loss"]), loss, rtol=1e-5)
+    method.eval()
+    np.testing.assert_allclose(method.predict(data["image"]).numpy(), answer, atol=1e-6)
