@@ -20,6 +20,7 @@ FAMILIES = (
     "beit",
     "cait",
     "clip",
+    "convmae",
     "convnext",
     "cvt",
     "deit",

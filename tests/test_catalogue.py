@@ -138,6 +138,7 @@ PARAMETERS = {
     "cvt_21_224": 31_622_696,
     "cvt_21_384": 31_622_696,
     "cvt_w24_384": 277_196_392,
+    "convvit_base_patch16": 85_374_824,
     "convnext_atto": 3_695_520,
     "convnext_base": 88_591_464,
     "convnext_femto": 5_217_784,

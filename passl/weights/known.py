@@ -267,6 +267,7 @@ convnextv2_pico.fcmae_ft_in1k                        224 0.875 c  80.30  -
 convnextv2_tiny.fcmae_ft_in1k                        224 0.875 c  82.95  -
 convnextv2_tiny.fcmae_ft_in22k_in1k                  224 0.875 c  83.90  -
 convnextv2_tiny.fcmae_ft_in22k_in1k_384              384 1     c  85.10  -
+convvit_base_patch16.convmae_ft_in1k                 224 0.875 c  84.98  -
 levit_128.fb_dist_in1k                               224 0.9   c  78.49  78.6 0.875
 levit_128s.fb_dist_in1k                              224 0.9   c  76.52  76.6 0.875
 levit_192.fb_dist_in1k                               224 0.9   c  79.86  80.0 0.875
@@ -295,6 +296,7 @@ _SOURCES = {
     "resmlp": "Meta, https://github.com/facebookresearch/deit",
     "gmlp": "timm, https://github.com/huggingface/pytorch-image-models",
     "convnext": "Meta, https://github.com/facebookresearch/ConvNeXt",
+    "convvit": "the authors, https://github.com/Alpha-VL/ConvMAE",
     "convnextv2": "Meta, https://github.com/facebookresearch/ConvNeXt-V2",
     "swin": "Microsoft, https://github.com/microsoft/Swin-Transformer, S3: https://github.com/microsoft/Cream",
     "swinv2": "Microsoft, https://github.com/microsoft/Swin-Transformer",

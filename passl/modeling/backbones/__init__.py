@@ -10,6 +10,7 @@ from passl.utils.registry import BACKBONES, build
 from .beit import BEiT
 from .cait import CaiT
 from .clip_resnet import CLIPResNet
+from .convmae import ConvViT
 from .convnext import ConvNeXt
 from .cvt import CvT
 from .gmlp import gMLP
@@ -41,6 +42,7 @@ __all__ = [
     "CLIPResNet",
     "CaiT",
     "ConvNeXt",
+    "ConvViT",
     "CvT",
     "LVViT",
     "LeViT",

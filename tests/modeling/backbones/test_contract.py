@@ -17,6 +17,7 @@ TINY = {
     "CLIPResNet": {"img_size": 32, "depths": [1, 1, 2, 1], "width": 8},
     "CaiT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 4, "init_scale": 0.1},
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
+    "ConvViT": {"img_size": 32, "embed_dims": [8, 16, 24], "depths": [1, 1, 2], "num_heads": 3},
     "CvT": {"dims": [8, 16, 32], "depths": [1, 1, 2], "num_heads": [1, 2, 4]},
     "LVViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4, "skip_lam": 1.0},
     "LeViT": {"img_size": 32, "embed_dims": [32, 48], "key_dim": 16, "depths": [1, 2], "num_heads": [2, 3]},
@@ -175,9 +176,10 @@ def test_the_static_graph_gives_the_same_features_and_gradients(name):
     model.eval()
     expected = model(images())
     model = paddle.jit.to_static(model)  # from here on a graph: its gradients exist in train mode only
-    assert difference(model(images()), expected) < 1e-5
     model.train()
-    found = gradients_of(model)
+    found = gradients_of(model)  # before the pass in eval mode: Paddle 3.3 may lose gradients of a graph after one
+    model.eval()
+    assert difference(model(images()), expected) < 1e-5
     assert found.keys() == gradients.keys()
     largest = max(np.abs(value).max() for value in gradients.values())
     for parameter, value in gradients.items():
