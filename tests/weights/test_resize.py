@@ -7,7 +7,7 @@ import numpy as np
 import paddle
 import pytest
 
-from passl.modeling.backbones import CaiT
+from passl.modeling.backbones import CaiT, ViT
 from passl.modeling.layers import resize_pos_embed
 from passl.weights.resize import adapt_positions, resize_bias_table
 
@@ -57,6 +57,14 @@ def test_pos_embed_is_resampled_to_the_backbones_grid_behind_its_prefix(antialia
     expected = resize_pos_embed(arrays["pos_embed"], (4, 4), (2, 3), 1, antialias).numpy()
     np.testing.assert_array_equal(adapted, expected)
     np.testing.assert_array_equal(adapted[:, 0], arrays["pos_embed"][:, 0])
+
+
+def test_both_prefix_positions_of_a_distilled_model_stay():
+    small, wide = (ViT(size, 8, embed_dim=16, depth=1, num_heads=2, distilled=True) for size in (32, (32, 64)))
+    arrays = {name: tensor.numpy() for name, tensor in small.state_dict().items()}
+    adapted = adapt_positions(wide, arrays)["pos_embed"]
+    assert adapted.shape == (1, 2 + 32, 16)
+    np.testing.assert_array_equal(adapted[:, :2], arrays["pos_embed"][:, :2])
 
 
 def test_the_class_tokens_position_moves_into_the_class_token_where_the_backbone_has_no_place_for_it():

@@ -22,8 +22,8 @@ def vit():
     return randomise(Model(backbone, ClsHead(WIDTH, SPACE)))
 
 
-def resnet():
-    backbone = CLIPResNet(img_size=32, depths=[1, 2, 1, 1], width=2)
+def resnet(img_size=32):
+    backbone = CLIPResNet(img_size=img_size, depths=[1, 2, 1, 1], width=2)
     return randomise(Model(backbone, ClsHead(64, SPACE)))
 
 
@@ -137,3 +137,12 @@ def test_a_resnet_goes_to_timm_and_back_exactly():
     ours = {name.replace("architecture.", ""): array for name, array in state(model).items()}
     assert back.keys() == ours.keys()
     assert all(np.array_equal(back[name], array) for name, array in ours.items())
+
+
+def test_a_resnets_positions_are_resized_on_the_way_in():
+    source, target = resnet(), resnet(img_size=(32, 96))
+    report = load_weights(target, openclip_resnet(source))
+    assert report.missing == []
+    found = target.architecture.attn_pool.pos_embed.numpy()
+    expected = source.architecture.attn_pool.pos_embed.numpy()[[0, 1, 1, 1]]  # from one place to three
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
