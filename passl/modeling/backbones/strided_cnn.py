@@ -28,7 +28,7 @@ from passl.utils.registry import BACKBONES
 
 @BACKBONES.register()
 class StridedCNN(nn.Layer):
-    """Convolutions with stride 2, each followed by BatchNorm and ReLU; the last map, flattened and normed, is the output.
+    """Convolutions with stride 2, each with BatchNorm and ReLU; the last map, flattened and normed, is the output.
 
     Args:
         img_size: height and width in pixels, one number or a pair; the output width depends on it.
@@ -78,7 +78,7 @@ class StridedCNN(nn.Layer):
         return len(self.stages) - 1
 
     def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the first convolution and its norm, i for number i, then the last norm."""
+        """Depth of the parameter ``name``: i for convolution i (from 0) and its norm, then the last norm."""
         part, _, rest = name.partition(".")
         return self.num_layers + 1 if part == "norm" else int(rest.split(".")[0])
 
