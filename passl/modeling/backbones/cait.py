@@ -83,8 +83,8 @@ class CaiTBlock(nn.Layer):
         self.mlp = Mlp(dim, int(dim * mlp_ratio), drop=drop)
         self.drop_path = DropPath(drop_path)
 
-    def forward(self, x: paddle.Tensor, patches: paddle.Tensor | None = None) -> paddle.Tensor:
-        tokens = x if patches is None else paddle.concat([x, patches], axis=1)
+    def forward(self, x: paddle.Tensor, *patches: paddle.Tensor) -> paddle.Tensor:
+        tokens = paddle.concat([x, *patches], axis=1) if patches else x
         x = x + self.drop_path(self.gamma_1 * self.attn(self.norm1(tokens)))
         return x + self.drop_path(self.gamma_2 * self.mlp(self.norm2(x)))
 

@@ -154,6 +154,7 @@ class CvTStage(nn.Layer):
         epsilon,
     ):
         super().__init__()
+        self.class_token = class_token
         self.cls_token = self.create_parameter([1, 1, dim]) if class_token else None
         self.patch_embed = ConvEmbedding(in_chans, dim, *embedding, epsilon)
         self.pos_drop = nn.Dropout(drop)
@@ -166,13 +167,13 @@ class CvTStage(nn.Layer):
 
     def forward(self, maps: paddle.Tensor) -> tuple[paddle.Tensor | None, paddle.Tensor]:
         x, grid = self.patch_embed(maps)
-        if self.cls_token is not None:
+        if self.class_token:
             x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
         x = self.pos_drop(x)
         for block in self.blocks:
             x = block(x, grid)
         cls_token = None
-        if self.cls_token is not None:
+        if self.class_token:
             cls_token, x = x[:, :1], x[:, 1:]
         return cls_token, x.transpose([0, 2, 1]).reshape([-1, x.shape[2], *grid])
 

@@ -54,12 +54,13 @@ class TokenPerformer(nn.Layer):
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         k, q, v = self.kqv(self.norm1(x)).chunk(3, axis=-1)  # in this order
-        with paddle.amp.auto_cast(enable=False):  # exponentials need float32
-            x = self._attend(q.astype("float32"), k.astype("float32"), v.astype("float32")).astype(v.dtype)
-        x = v + self.proj(x)
+        x = v + self.proj(self._attend(q, k, v))
         return x + self.mlp(self.norm2(x))
 
     def _attend(self, q, k, v):
+        if v.dtype != paddle.float32:  # mixed precision, but exponentials need float32
+            with paddle.amp.auto_cast(enable=False):
+                return self._attend(*(part.astype("float32") for part in (q, k, v))).astype(v.dtype)
         q, k = self._features(q), self._features(k)  # [B, N, m]
         total = paddle.matmul(q, k.sum(1, keepdim=True), transpose_y=True)  # [B, N, 1]
         values = paddle.matmul(k, v, transpose_x=True)  # [B, m, dim]

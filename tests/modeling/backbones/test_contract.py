@@ -173,13 +173,14 @@ def test_the_static_graph_gives_the_same_features_and_gradients(name):
     model = build(name)
     model.train()
     gradients = gradients_of(model)
-    model.eval()
-    expected = model(images())
     model = paddle.jit.to_static(model)  # from here on a graph: its gradients exist in train mode only
     model.train()
     found = gradients_of(model)  # before the pass in eval mode: Paddle 3.3 may lose gradients of a graph after one
     model.eval()
-    assert difference(model(images()), expected) < 1e-5
+    eager = build(name)
+    eager.set_state_dict(model.state_dict())  # the pass in train mode has moved BatchNorm's averages
+    eager.eval()
+    assert difference(model(images()), eager(images())) < 1e-5
     assert found.keys() == gradients.keys()
     largest = max(np.abs(value).max() for value in gradients.values())
     for parameter, value in gradients.items():

@@ -43,6 +43,16 @@ def test_the_performer_equals_its_sums_with_keys_queries_and_values_in_this_orde
     np.testing.assert_allclose(layer(x).numpy()[0], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_the_performers_sums_are_taken_in_float32_under_mixed_precision():
+    paddle.seed(0)
+    layer = TokenPerformer(5, 64)
+    q, k, v = (paddle.randn([1, 500, 64]).astype("bfloat16") for _ in range(3))
+    found = layer._attend(q, k, v)
+    assert found.dtype == paddle.bfloat16
+    expected = layer._attend(*(part.astype("float32") for part in (q, k, v)))
+    assert (found == expected.astype("bfloat16")).all()
+
+
 def test_random_features_are_orthogonal_of_length_root_m_and_not_trained():
     layer = TokenPerformer(5, 16)
     assert layer.w.stop_gradient
