@@ -144,8 +144,6 @@ CASES = [
     Case("timm__gmlp_s16_224", "gmlp_s16_224"),
     Case("timm__xcit_nano_12_p16_224", "xcit_nano_12_p16_224"),
     Case("timm__xcit_tiny_12_p8_224", "xcit_tiny_12_p8_224", slow=True),
-    Case("timm__xcit_nano_12_p16_224", "xcit_nano_12_p16_224"),
-    Case("timm__xcit_tiny_12_p8_224", "xcit_tiny_12_p8_224", slow=True),
     Case("timm__pvt_v2_b0", "pvt_v2_b0"),
     Case("timm__pvt_v2_b1", "pvt_v2_b1", slow=True),
     Case("timm__pvt_v2_b2_li", "pvt_v2_b2_li", slow=True),
