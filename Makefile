@@ -26,7 +26,7 @@ quickstart: $(VENV)/.installed
 	$(BIN)/python tools/quickstart.py
 
 test: $(VENV)/.installed-test lint types
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
