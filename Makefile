@@ -6,8 +6,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_FLAGS ?= --quiet --disable-pip-version-check
-# The CPU wheel is installed only where no Paddle is found: a GPU wheel is never replaced.
-EXTRA = $(shell $(BIN)/python -c "import importlib.util as u; print('' if u.find_spec('paddle') else 'cpu,')")
+# What to install, e.g. `.[cpu,test]`: the CPU wheel only where no Paddle is found, so that a GPU wheel is never replaced.
+WITH = $(shell $(BIN)/python -c "import importlib.util as u, sys; \
+  e = ([] if u.find_spec('paddle') else ['cpu']) + sys.argv[1:]; print('.[' + ','.join(e) + ']' if e else '.')" $(1))
 
 .PHONY: quickstart test lint types clean
 
@@ -15,11 +16,11 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python requirements.txt setup.py pyproject.toml
-	$(BIN)/python -m pip install $(PIP_FLAGS) -e ".[$(EXTRA)]"
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e "$(call WITH)"
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(BIN)/python -m pip install $(PIP_FLAGS) -e ".[$(EXTRA)test]"
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e "$(call WITH,test)"
 	@touch $@
 
 quickstart: $(VENV)/.installed
