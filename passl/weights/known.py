@@ -326,7 +326,7 @@ _NORMALISATION = {
     "vit_large_patch14_clip.laion2b": INCEPTION,
 }
 
-_LARGE_EPSILON = ("resnet", "swin", "cvt", "t2t", "lvvit")  # families whose norms have 1e-5 instead of 1e-6
+_LARGE_EPSILON = ("resnet", "swin", "cvt", "t2t", "lvvit", "levit")  # families whose norms have 1e-5 instead of 1e-6
 
 
 @functools.cache
