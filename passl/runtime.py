@@ -165,7 +165,10 @@ def _cpu() -> tuple[str, set[str]]:
     """Vendor and feature flags of the first CPU, as Linux tells them; elsewhere empty."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
-    facts = dict(reversed([tuple(map(str.strip, line.split(":", 1))) for line in lines if ":" in line]))
+    facts: dict[str, str] = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
     return facts.get("vendor_id", ""), set(facts.get("flags", "").split())
 
 

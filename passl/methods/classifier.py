@@ -37,10 +37,10 @@ class Classifier(Method):
     def forward(self, batch: dict) -> dict[str, paddle.Tensor]:
         logits = self.predict(batch["image"])
         several = logits if isinstance(logits, tuple) else (logits,)
-        loss = sum(self.loss(each, batch["label"]) for each in several) / len(several)
+        loss = paddle.add_n([self.loss(each, batch["label"]) for each in several]) / len(several)
         with paddle.no_grad():
             target = batch["label"] if batch["label"].ndim == 1 else batch["label"].argmax(-1)
-            top1 = (sum(several).argmax(-1) == target).astype("float32").mean()
+            top1 = (paddle.add_n(list(several)).argmax(-1) == target).astype("float32").mean()
         return {"loss": loss, "train_top1": 100.0 * top1}
 
     def predict(self, images: paddle.Tensor) -> paddle.Tensor:

@@ -14,7 +14,7 @@ import paddle
 from paddle import nn
 from paddle.nn.initializer import Normal
 
-from passl.modeling.layers import Mlp, linear_drop_path
+from passl.modeling.layers import Linear, linear_drop_path
 from passl.modeling.layers.init import init_vit, zeros_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
@@ -42,7 +42,7 @@ class OverlappingPatchEmbed(nn.Layer):
         return self.norm(as_tokens(x)), tuple(x.shape[-2:])
 
 
-class ConvMlp(Mlp):
+class ConvMlp(nn.Layer):
     """An MLP in which a depthwise 3x3 convolution stands before the activation; it tells places apart.
 
     Args:
@@ -54,9 +54,13 @@ class ConvMlp(Mlp):
     """
 
     def __init__(self, dim, hidden_dim, drop=0.0, relu=False):
-        super().__init__(dim, hidden_dim, drop=drop)
+        super().__init__()
+        self.fc1 = Linear(dim, hidden_dim)
         self.relu = nn.ReLU() if relu else nn.Identity()
         self.dwconv = nn.Conv2D(hidden_dim, hidden_dim, 3, padding=1, groups=hidden_dim)
+        self.act = nn.GELU()
+        self.fc2 = Linear(hidden_dim, dim)
+        self.drop = nn.Dropout(drop)
 
     def forward(self, x: paddle.Tensor, grid: tuple[int, int]) -> paddle.Tensor:
         x = as_tokens(self.dwconv(as_map(self.relu(self.fc1(x)), grid)))

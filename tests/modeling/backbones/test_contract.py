@@ -8,6 +8,7 @@ import paddle
 import paddle.nn.functional as F
 import pytest
 
+from passl import runtime
 from passl.modeling.backbones import BACKBONES, build_backbone
 
 TINY_MLP = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3}
@@ -170,17 +171,14 @@ def test_a_few_steps_fit_a_few_images(name):
 
 @every_backbone
 def test_the_static_graph_gives_the_same_features_and_gradients(name):
-    model = build(name)
-    model.train()
-    gradients = gradients_of(model)
-    model = paddle.jit.to_static(model)  # from here on a graph: its gradients exist in train mode only
-    model.train()
-    found = gradients_of(model)  # before the pass in eval mode: Paddle 3.3 may lose gradients of a graph after one
-    model.eval()
-    eager = build(name)
-    eager.set_state_dict(model.state_dict())  # the pass in train mode has moved BatchNorm's averages
-    eager.eval()
-    assert difference(model(images()), eager(images())) < 1e-5
+    model, eager = runtime.compile(build(name)), build(name)
+    eager.set_state_dict(model.state_dict())
+    for module in (model, eager):
+        module.eval()
+    assert difference(model(images()), eager(images())) < 1e-5  # first: a graph must not lose gradients by it
+    for module in (model, eager):
+        module.train()
+    found, gradients = gradients_of(model), gradients_of(eager)
     assert found.keys() == gradients.keys()
     largest = max(np.abs(value).max() for value in gradients.values())
     for parameter, value in gradients.items():
