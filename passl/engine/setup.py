@@ -37,7 +37,7 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
     Args:
         cfg: what ``check_config`` returned.
         resume: ``auto`` for the newest intact checkpoint of ``output_dir`` (none: start anew), or a folder.
-        weights: a weight file to start from; ignored when a checkpoint is resumed.
+        weights: a weight file to start from; not used, with a warning, when a checkpoint is resumed.
         overwrite: delete the run that ``output_dir`` holds.
     Raises:
         ConfigError, DataError, CheckpointError: with what to change.
@@ -57,21 +57,14 @@ def setup(cfg: Config, resume: str | None = None, weights: str | None = None, ov
     check_data(cfg, loader, val_loader)
 
     method = build_model(cfg)
-    if checkpoint is None and weights is not None:
+    if weights is not None and checkpoint is not None:
+        logger.warning("--weights %s is not used: the run goes on from %s", weights, checkpoint.path)
+    elif weights is not None:
         logger.info("%s", load_weights(method, weights))
     if cfg.distributed.sync_batchnorm:
         method = convert_sync_batchnorm(method)
     accumulate_steps = cfg.optimizer.accumulate_steps
-    plan = Plan(
-        epochs=cfg.epochs,
-        steps_per_epoch=-(-len(loader) // accumulate_steps),
-        max_steps=cfg.max_steps,
-        log_every_steps=cfg.log.every_steps,
-        save_every=cfg.checkpoint.save_every,
-        save_every_steps=cfg.checkpoint.save_every_steps,
-        evaluate_every=cfg.evaluate.every,
-        evaluate_at_start=cfg.evaluate.at_start,
-    )
+    plan = make_plan(cfg, len(loader))
     global_batch = loader.sampler.batch_size * distributed.world_size() * accumulate_steps
     base_batch = cfg.optimizer.base_batch_size
     lr_scale = 1.0 if base_batch is None else global_batch / base_batch
@@ -142,6 +135,20 @@ def stored_classes(path: Path) -> list[str] | None:
         return None
     metadata = read_metadata(path)
     return json.loads(metadata["classes"]) if "classes" in metadata else None
+
+
+def make_plan(cfg: Config, num_batches: int) -> Plan:
+    """The timetable, for epochs of ``num_batches`` batches."""
+    return Plan(
+        epochs=cfg.epochs,
+        steps_per_epoch=-(-num_batches // cfg.optimizer.accumulate_steps),
+        max_steps=cfg.max_steps,
+        log_every_steps=cfg.log.every_steps,
+        save_every=cfg.checkpoint.save_every,
+        save_every_steps=cfg.checkpoint.save_every_steps,
+        evaluate_every=cfg.evaluate.every,
+        evaluate_at_start=cfg.evaluate.at_start,
+    )
 
 
 def make_optimizer(cfg: Config, method: Method, lr_scale: float) -> Optimizer:
