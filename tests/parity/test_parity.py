@@ -98,6 +98,7 @@ CASES = [
     Case("timm__cait_xxs24_224", "cait_xxs24_224"),
     Case("deit__cait_XXS24_224", "cait_xxs24_224", slow=True),
     Case("timm__cait_s24_224", "cait_s24_224", slow=True),
+    Case("timm__cait_xxs36_224", "cait_xxs36_224", slow=True),
     Case("timm__vit_tiny_patch16_224", "vit_tiny_patch16_224"),
     Case("timm__vit_small_patch16_224", "vit_small_patch16_224"),
     Case("timm__vit_base_patch32_224", "vit_base_patch32_224", slow=True),
