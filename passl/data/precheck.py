@@ -18,9 +18,9 @@ from passl.utils.errors import DataError
 from .datasets.base import ImageDataset
 from .datasets.image import UnreadableImage, explain, read_image
 
-DECODE_ALL_BELOW = 2000  # files; decoding takes 2 to 5 ms each
+DECODE_ALL_BELOW = 2000  # files; decoding is the slow part
 DECODE_SAMPLE = 500
-QUICK_CHECK_LIMIT = 200_000  # files; a look at one takes less than 0.1 ms
+QUICK_CHECK_LIMIT = 200_000  # files; a look at the ends of one is quick
 
 
 @dataclass

@@ -17,7 +17,7 @@ from .datasets.image import UnreadableImage
 class SampleRandom:
     """One random generator that jumps to a place given by (seed, epoch, position).
 
-    A counter-based generator jumps in 3 us, where a new one costs 20 us or more: as much as cropping a small image.
+    A counter-based generator jumps; making a new one for each sample costs as much as cropping a small image.
     """
 
     def __init__(self, seed: int):

@@ -100,7 +100,10 @@ def load_weights(
         CheckpointError: unreadable or unsafe file; with ``strict``, a missing or misshapen backbone tensor.
     """
     path = Path(source) if isinstance(source, (str, Path)) else None
-    arrays = read_arrays(path, ignore_globals) if path else {n: _to_numpy(v) for n, v in source.items()}  # type: ignore[union-attr]
+    if isinstance(source, (str, Path)):
+        arrays = read_arrays(source, ignore_globals)
+    else:
+        arrays = {name: _to_numpy(value) for name, value in source.items()}
     state = model.state_dict()
     if layout in ("auto", "passl") and prefix is None and set(state) <= set(arrays):
         normal = Normal(dict(arrays), "passl", "", [])
