@@ -13,6 +13,7 @@ from .clip_resnet import CLIPResNet
 from .convmae import ConvViT
 from .convnext import ConvNeXt
 from .cvt import CvT
+from .efficientnet import EfficientNet
 from .gmlp import gMLP
 from .levit import LeViT
 from .lv_vit import LVViT
@@ -44,6 +45,7 @@ __all__ = [
     "ConvNeXt",
     "ConvViT",
     "CvT",
+    "EfficientNet",
     "LVViT",
     "LeViT",
     "Mixer",

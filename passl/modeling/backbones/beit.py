@@ -19,20 +19,23 @@ from passl.modeling.layers import (
     Mlp,
     PatchEmbed,
     linear_drop_path,
+    prepend,
     replace_masked,
     select_tokens,
     stem_projection,
 )
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
-from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.intermediates import outputs_of
+from passl.modeling.layers.norm import token_and_mean_norm
 from passl.modeling.layers.relative_position import (
+    QueryValueBiased,
     biased_attention,
     look_up_bias,
-    query_value_bias,
     relative_position_index,
-    split_heads,
 )
 from passl.utils.registry import BACKBONES
+
+from .base import TokenBackbone
 
 EXTRA_ROWS = 3  # of a table, behind the offsets: class to patch, patch to class, class to class
 
@@ -55,40 +58,22 @@ class BiasTable(nn.Layer):
         return look_up_bias(self.relative_position_bias_table, index)
 
 
-class BEiTAttention(nn.Layer):
+class BEiTAttention(QueryValueBiased):
     """softmax(q k^T / sqrt(d) + B) v; q and v have a bias, k has none.
 
-    Args:
-        dim: token width, divisible by ``num_heads``.
-        num_heads: number of heads.
+    Args: those of :class:`QueryValueBiased`, and
         window_size: rows and columns of patches for a table of its own; None leaves the table out.
-        qkv_bias: whether q and v have a bias.
-        attn_drop: dropout on the attention weights, in [0, 1).
-        proj_drop: dropout on the output, in [0, 1).
     Shape: x [B, N, D], bias [H, N, N] or [B, H, N, N] or None -> [B, N, D].
     """
 
     def __init__(self, dim, num_heads, window_size=None, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
-        super().__init__()
-        if dim % num_heads:
-            raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
-        self.num_heads = num_heads
-        self.scale = (dim // num_heads) ** -0.5
-        self.qkv = nn.Linear(dim, 3 * dim, bias_attr=False)
-        self.q_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
-        self.v_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
+        super().__init__(dim, num_heads, qkv_bias, attn_drop, proj_drop)
         self.window_size = window_size
         self.relative_position_bias_table = None if window_size is None else _table(self, window_size, num_heads)
-        self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
-        self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, x: paddle.Tensor, bias: paddle.Tensor | None = None) -> paddle.Tensor:
-        qkv = self.qkv(x)
-        if self.q_bias is not None:
-            qkv = qkv + query_value_bias(self.q_bias, self.v_bias)
-        q, k, v = split_heads(qkv, self.num_heads)
-        logits = paddle.matmul(q * self.scale, k, transpose_y=True)  # [B, H, N, N]
+        q, k, v = self.project(x)
+        logits = paddle.matmul(q * self.head_dim**-0.5, k, transpose_y=True)  # [B, H, N, N]
         return self.proj_drop(self.proj(biased_attention(logits, v, bias, None, self.attn_drop)))
 
 
@@ -129,29 +114,21 @@ class BEiTBlock(nn.Layer):
 
 
 @BACKBONES.register()
-class BEiT(nn.Layer):
+class BEiT(TokenBackbone):
     """BEiT's encoder, for pre-training on masked images and for what follows.
 
     Pre-training shares one table of biases between all blocks, fine-tuning gives each block its own;
     weights of the first load into the second.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: token width D.
-        depth: number of blocks.
-        num_heads: heads of every block.
-        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
+        img_size, patch_size, in_chans, embed_dim, depth, num_heads, mlp_ratio: see :class:`ViT`.
         qkv_bias: bias of q and v; k has none.
         init_values: initial LayerScale factor (0.1 for base, 1e-5 for large and v2); None leaves it out.
         rel_pos_bias: "block", a table of biases for each block; "shared", one for all; "none".
         abs_pos_embed: learned absolute positions for all tokens.
         global_pool: "avg" returns the mean of the patches, then its norm; "token" the normed class token.
-        drop_rate: dropout after positions, projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_rate, attn_drop_rate, epsilon: see :class:`ViT`.
         drop_path_rate: stochastic depth in [0, 1) of the last block; rises linearly from 0 in the first.
-        epsilon: of the LayerNorms.
         use_mask_token: learn a token that stands for masked patches.
         stem: "linear" patches, or "hmlp" or "hmlp_ln", which reach them in three steps with BatchNorm or LayerNorm.
     Shape: images [B, C, H, W] -> [B, embed_dim].
@@ -160,26 +137,11 @@ class BEiT(nn.Layer):
     num_prefix_tokens = 1
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=768,
-        depth=12,
-        num_heads=12,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        init_values=0.1,
-        rel_pos_bias="block",
-        abs_pos_embed=False,
-        global_pool="avg",
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-        use_mask_token=False,
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, depth=12, num_heads=12, mlp_ratio=4.0,
+        qkv_bias=True, init_values=0.1, rel_pos_bias="block", abs_pos_embed=False, global_pool="avg",
+        drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-6, use_mask_token=False,
         stem="linear",
-    ):
+    ):  # fmt: skip
         super().__init__()
         if rel_pos_bias not in ("block", "shared", "none"):
             raise ValueError(f"rel_pos_bias must be 'block', 'shared' or 'none', got {rel_pos_bias!r}")
@@ -208,8 +170,7 @@ class BEiT(nn.Layer):
                 for rate in linear_drop_path(drop_path_rate, depth)
             ]
         )
-        norm = nn.LayerNorm(embed_dim, epsilon=epsilon)
-        self.norm, self.fc_norm = (norm, nn.Identity()) if global_pool == "token" else (nn.Identity(), norm)
+        self.norm, self.fc_norm = token_and_mean_norm(embed_dim, epsilon, norm_mean=global_pool == "avg")
         self._init_weights()
 
     def _init_weights(self):
@@ -233,42 +194,21 @@ class BEiT(nn.Layer):
     ) -> paddle.Tensor:
         """All tokens after the last block [B, 1 + N, D], class token first; normed unless pooling "avg".
 
-        Args:
-            keep: [B, M] indices of the patches to encode; the others are left out and N becomes M.
-            mask: [B, N] bool, true for the patches that the mask token replaces.
+        ``keep`` and ``mask`` are those of ``ViT.forward_features``.
         """
         return self.norm(self._run(images, [self.num_layers - 1], keep, mask)[0])
 
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The patches after the blocks ``indices`` as maps; blocks after the largest index are not run.
-
-        Each is normed by ``norm``, which is the identity when pooling "avg".
-
-        Args:
-            indices: block numbers; negative ones count from the end.
-        Shape: [B, D, h, w] for each index, in the order asked for.
-        """
-        tokens = self._run(images, block_indices(indices, self.num_layers))
-        maps = [self.norm(x)[:, 1:].transpose([0, 2, 1]) for x in tokens]
-        return [x.reshape([-1, self.num_features, *self.patch_embed.grid_size]) for x in maps]
-
     def _run(self, images, indices, keep=None, mask=None):
-        """Tokens [B, 1 + N, D] after the blocks ``indices``."""
         x, index = self._embed(images, keep, mask)
         bias = None if self.rel_pos_bias is None else self.rel_pos_bias(index)
-        outputs = {}
-        for i, block in enumerate(self.blocks[: max(indices) + 1]):
-            x = block(x, index, bias)
-            if i in indices:
-                outputs[i] = x
-        return [outputs[i] for i in indices]
+        return outputs_of(self.blocks, x, indices, index, bias)
 
     def _embed(self, images, keep, mask):
         """Tokens that enter the first block, and the rows of the bias table for each pair of them."""
         x = self.patch_embed(images)  # [B, N, D]
         if mask is not None:
             x = replace_masked(x, mask, self.mask_token)
-        x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
+        x = prepend(self.cls_token, x)
         if self.pos_embed is not None:
             x = x + self.pos_embed
         index = self.relative_position_index
@@ -296,18 +236,6 @@ class BEiT(nn.Layer):
             arrays["fc_norm.weight"] = self.fc_norm.weight.numpy()
             arrays["fc_norm.bias"] = self.fc_norm.bias.numpy()
         return arrays
-
-    @property
-    def num_layers(self) -> int:
-        """Number of blocks."""
-        return len(self.blocks)
-
-    def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for embeddings and the shared table, i + 1 for block i, then the norm."""
-        part, _, rest = name.partition(".")
-        if part == "blocks":
-            return int(rest.split(".")[0]) + 1
-        return self.num_layers + 1 if part in ("norm", "fc_norm") else 0
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

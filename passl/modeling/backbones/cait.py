@@ -13,11 +13,13 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import ClassAttention, DropPath, Mlp, PatchEmbed, select_tokens
+from passl.modeling.layers import ClassAttention, DropPath, Linear, Mlp, PatchEmbed, as_map, select_tokens
 from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import TokenBackbone
 
 
 class TalkingHeadAttention(nn.Layer):
@@ -41,11 +43,11 @@ class TalkingHeadAttention(nn.Layer):
     def __init__(self, dim, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
         self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
-        self.qkv = nn.Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
+        self.qkv = Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
         self.proj_l = nn.Linear(num_heads, num_heads)
         self.proj_w = nn.Linear(num_heads, num_heads)
         self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
+        self.proj = Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
@@ -90,23 +92,16 @@ class CaiTBlock(nn.Layer):
 
 
 @BACKBONES.register()
-class CaiT(nn.Layer):
+class CaiT(TokenBackbone):
     """Class-Attention in Image Transformers.
 
     ``depth`` talking-heads blocks refine the patches alone; then ``depth_token_only`` class-attention
     blocks gather them into the class token, and leave the patches as they are.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: token width D.
+        img_size, patch_size, in_chans, embed_dim, num_heads, mlp_ratio, qkv_bias: see :class:`ViT`.
         depth: number of self-attention blocks.
-        num_heads: heads of every block.
-        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
-        qkv_bias: bias of the q, k, v projections.
-        drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_rate, attn_drop_rate: dropout of tokens and of attention weights, in [0, 1).
         drop_path_rate: stochastic depth in [0, 1): the same in every self-attention block, 0 in the
             class-attention blocks.
         init_scale: initial LayerScale factor (1e-5 for 24 and small 36-block models, else 1e-6).
@@ -116,24 +111,13 @@ class CaiT(nn.Layer):
     """
 
     num_prefix_tokens = 1
+    block_lists = ("blocks", "blocks_token_only")
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=384,
-        depth=24,
-        num_heads=8,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        init_scale=1e-5,
-        depth_token_only=2,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=384, depth=24, num_heads=8, mlp_ratio=4.0,
+        qkv_bias=True, drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, init_scale=1e-5,
+        depth_token_only=2, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         self.num_features = embed_dim
         self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
@@ -179,35 +163,13 @@ class CaiT(nn.Layer):
             indices: block numbers; negative ones count from the end.
         Shape: [B, D, h, w] for each index, in the order asked for.
         """
-        indices = block_indices(indices, len(self.blocks))
-        x = self._embed(images)
-        maps = {}
-        for i, block in enumerate(self.blocks[: max(indices) + 1]):
-            x = block(x)
-            if i in indices:
-                patches = self.norm(x).transpose([0, 2, 1])  # [B, D, N]
-                maps[i] = patches.reshape([-1, self.num_features, *self.patch_embed.grid_size])
-        return [maps[i] for i in indices]
+        tokens = self._run(images, block_indices(indices, len(self.blocks)))
+        return [as_map(self.norm(x), self.patch_embed.grid_size) for x in tokens]
 
     def _embed(self, images, keep=None):
         """Patch tokens that enter the first block, [B, N, D]."""
         x = self.pos_drop(self.patch_embed(images) + self.pos_embed)
         return x if keep is None else select_tokens(x, keep)
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of both kinds."""
-        return len(self.blocks) + len(self.blocks_token_only)
-
-    def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the norm."""
-        part, _, rest = name.partition(".")
-        if part in ("cls_token", "patch_embed", "pos_embed"):
-            return 0
-        if part == "norm":
-            return self.num_layers + 1
-        block = int(rest.split(".")[0])
-        return block + 1 if part == "blocks" else len(self.blocks) + block + 1
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -17,11 +17,12 @@ import paddle.nn.functional as F
 from paddle import nn
 from paddle.nn.initializer import Normal
 
-from passl.modeling.layers import check_image_size, pair, resize_pos_embed
+from passl.modeling.layers import as_tokens, check_image_size, pair, resize_pos_embed
 from passl.modeling.layers.conv_norm import ConvNorm
 from passl.modeling.layers.init import init_kaiming, zeros_
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 EXPANSION = 4  # output channels of a block over its inner ones
 HEAD_DIM = 64
@@ -113,7 +114,7 @@ class AttentionPool(nn.Layer):
         self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        x = x.flatten(2).transpose([0, 2, 1])  # [B, N, C]
+        x = as_tokens(x)  # [B, N, C]
         x = paddle.concat([x.mean(1, keepdim=True), x], axis=1) + self.pos_embed  # [B, 1 + N, C]
         q, k, v = self._heads(self.q(x[:, :1])), self._heads(self.k(x)), self._heads(self.v(x))
         weights = F.softmax(paddle.matmul(q * HEAD_DIM**-0.5, k, transpose_y=True), axis=-1)  # [B, H, 1, 1 + N]
@@ -125,7 +126,7 @@ class AttentionPool(nn.Layer):
 
 
 @BACKBONES.register()
-class CLIPResNet(nn.Layer):
+class CLIPResNet(StagedBackbone):
     """The convolutional image towers of CLIP, without the projection into the space that they share with texts.
 
     Args:
@@ -171,34 +172,16 @@ class CLIPResNet(nn.Layer):
         """What the attention gathers from the last map, [B, D]."""
         return self.attn_pool(self.forward_features(images))
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The last stage's map, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The maps after the stages ``indices``; stages after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for; C doubles and h, w halve from stage to stage.
-        """
+    def _enter(self, images):
         check_image_size(images, self.img_size)
-        indices = block_indices(indices, len(self.stages))
-        x, outputs = self.stem(images), {}
-        for i in range(max(indices) + 1):
-            x = outputs[i] = self.stages[i](x)
-        return [outputs[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Residual blocks of all stages."""
-        return sum(self.depths)
+        return self.stem(images)
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the stem, i + 1 for block i, num_layers + 1 for the pooling."""
         part, _, rest = name.partition(".")
         if part != "stages":
             return 0 if part == "stem" else self.num_layers + 1
-        stage, block = map(int, rest.split(".")[:2])
-        return sum(self.depths[:stage]) + block + 1
+        return self._depth(*rest.split(".")[:2])
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -19,6 +19,9 @@ from passl.modeling.layers import (
     Block,
     DropPath,
     LayerNorm2d,
+    Linear,
+    as_map,
+    as_tokens,
     check_image_size,
     linear_drop_path,
     pair,
@@ -28,7 +31,10 @@ from passl.modeling.layers import (
 )
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.norm import token_and_mean_norm
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 _CONV_EPSILON = 1e-5  # of the norms in the convolutional stages and the patch embeddings
 
@@ -97,7 +103,7 @@ class ConvPatchEmbed(nn.Layer):
 
 
 @BACKBONES.register()
-class ConvViT(nn.Layer):
+class ConvViT(StagedBackbone):
     """The encoder of ConvMAE.
 
     Args:
@@ -119,22 +125,10 @@ class ConvViT(nn.Layer):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        in_chans=3,
-        embed_dims=(256, 384, 768),
-        depths=(2, 2, 11),
-        num_heads=12,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        multi_scale=False,
-        pos_embed="learned",
-        global_pool=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, in_chans=3, embed_dims=(256, 384, 768), depths=(2, 2, 11), num_heads=12,
+        mlp_ratio=4.0, qkv_bias=True, multi_scale=False, pos_embed="learned", global_pool=True, drop_rate=0.0,
+        attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         if len(embed_dims) != 3 or len(depths) != 3:
             raise ValueError(f"embed_dims and depths must have 3 entries, got {list(embed_dims)} and {list(depths)}")
@@ -149,7 +143,7 @@ class ConvViT(nn.Layer):
         for i, (dim, patch_size) in enumerate(zip(embed_dims, (4, 2, 2)), 1):
             setattr(self, f"patch_embed{i}", ConvPatchEmbed(chans, dim, patch_size))
             chans = dim
-        self.patch_embed4 = nn.Linear(chans, chans)
+        self.patch_embed4 = Linear(chans, chans)
         self.stage1_output_decode = nn.Conv2D(embed_dims[0], chans, 4, stride=4) if multi_scale else None
         self.stage2_output_decode = nn.Conv2D(embed_dims[1], chans, 2, stride=2) if multi_scale else None
         num_patches = self.grid_size[0] * self.grid_size[1]
@@ -170,13 +164,12 @@ class ConvViT(nn.Layer):
                 for _ in range(depths[2])
             ]
         )
-        norm = nn.LayerNorm(chans, epsilon=epsilon)
-        self.norm, self.fc_norm = (nn.Identity(), norm) if global_pool else (norm, nn.Identity())
+        self.norm, self.fc_norm = token_and_mean_norm(chans, epsilon, norm_mean=global_pool)
         self._init_weights()
 
     def _init_weights(self):
         self.apply(init_vit)
-        self.apply(lambda layer: init_torch_conv(layer) if isinstance(layer, nn.Conv2D) else None)
+        self.apply(init_torch_conv)
         if not self.pos_embed.stop_gradient:
             trunc_normal_(self.pos_embed)
 
@@ -193,7 +186,7 @@ class ConvViT(nn.Layer):
             keep: [B, M] indices of the patches to encode.  The convolutions see no other patches.
         """
         x = self._tokens(images, keep)
-        return self._as_map(x) if keep is None else x
+        return as_map(x, self.grid_size) if keep is None else x
 
     def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
         """The maps after the stages ``indices`` (0 to 2), the last as from ``forward_features``.
@@ -205,7 +198,7 @@ class ConvViT(nn.Layer):
         indices = block_indices(indices, 3)
         if max(indices) == 2:
             first, second, tokens = self._stages(images)
-            maps = [first, second, self._as_map(tokens)]
+            maps = [first, second, as_map(tokens, self.grid_size)]
         else:
             maps = self._convolve(images, None, max(indices) + 1)
         return [maps[i] for i in indices]
@@ -216,7 +209,7 @@ class ConvViT(nn.Layer):
     def _stages(self, images, keep=None):
         """Two maps and the tokens of the transformer."""
         first, second = self._convolve(images, keep, 2)
-        x = self.patch_embed4(self.patch_embed3(second).flatten(2).transpose([0, 2, 1]))  # [B, N, D]
+        x = self.patch_embed4(as_tokens(self.patch_embed3(second)))  # [B, N, D]
         x = x + self.pos_embed
         if keep is not None:
             x = select_tokens(x, keep)  # [B, M, D]
@@ -224,7 +217,7 @@ class ConvViT(nn.Layer):
             x = block(x)
         if self.stage1_output_decode is not None:
             for decode, maps in ((self.stage1_output_decode, first), (self.stage2_output_decode, second)):
-                scale = decode(maps).flatten(2).transpose([0, 2, 1])
+                scale = as_tokens(decode(maps))
                 x = x + (scale if keep is None else select_tokens(scale, keep))
         return first, second, self.norm(x)
 
@@ -241,9 +234,6 @@ class ConvViT(nn.Layer):
             maps.append(x)
         return maps
 
-    def _as_map(self, tokens):
-        return tokens.transpose([0, 2, 1]).reshape([-1, self.num_features, *self.grid_size])
-
     def adapt_weights(self, arrays):
         """Resample the positions to this model's grid, bicubically without antialias, as the official code does."""
         table, (height, width) = arrays.get("pos_embed"), self.grid_size
@@ -252,11 +242,6 @@ class ConvViT(nn.Layer):
             if side * side == table.shape[1]:
                 arrays["pos_embed"] = resize_pos_embed(table, (side, side), self.grid_size, antialias=False).numpy()
         return arrays
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: i + 1 for block i, counted through the stages, the last norm behind them.
@@ -267,8 +252,7 @@ class ConvViT(nn.Layer):
         if part in ("norm", "fc_norm") or part.endswith("_output_decode"):
             return self.num_layers + 1
         stage = 3 if part in ("pos_embed", "patch_embed4") else int(part[-1])
-        before = sum(self.depths[: stage - 1])
-        return before + int(rest.split(".")[0]) + 1 if part.startswith("blocks") else before
+        return self._depth(stage - 1, rest.split(".")[0] if part.startswith("blocks") else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -16,8 +16,9 @@ from paddle import nn
 
 from passl.modeling.layers import DropPath, LayerNorm2d, Mlp, linear_drop_path
 from passl.modeling.layers.init import trunc_normal_, zeros_
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 _GROUP = 3  # blocks of the third stage that share a depth in layer-wise decay
 
@@ -117,7 +118,7 @@ class ConvNeXtStage(nn.Layer):
 
 
 @BACKBONES.register()
-class ConvNeXt(nn.Layer):
+class ConvNeXt(StagedBackbone):
     """ConvNeXt, and with ``use_grn=True, init_values=None`` ConvNeXt V2.
 
     Args:
@@ -132,15 +133,9 @@ class ConvNeXt(nn.Layer):
     """
 
     def __init__(
-        self,
-        in_chans=3,
-        depths: Sequence[int] = (3, 3, 9, 3),
-        dims: Sequence[int] = (96, 192, 384, 768),
-        drop_path_rate=0.0,
-        init_values: float | None = 1e-6,
-        use_grn=False,
-        epsilon=1e-6,
-    ):
+        self, in_chans=3, depths: Sequence[int] = (3, 3, 9, 3), dims: Sequence[int] = (96, 192, 384, 768),
+        drop_path_rate=0.0, init_values: float | None = 1e-6, use_grn=False, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         if len(depths) != 4 or len(dims) != 4 or len(set(dims)) != 4:
             raise ValueError(f"depths and dims must give 4 numbers, dims all different, got {depths} and {dims}")
@@ -158,21 +153,8 @@ class ConvNeXt(nn.Layer):
         """The norm of the last map's mean, [B, D]."""
         return self.norm(self.forward_features(images).mean([2, 3]))
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The last stage's map, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The maps after the stages ``indices`` (0 to 3); stages after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for.
-        """
-        indices = block_indices(indices, 4)
-        x = self.stem(images)
-        maps = {}
-        for i, stage in enumerate(self.stages[: max(indices) + 1]):
-            x = maps[i] = stage(x)
-        return [maps[i] for i in indices]
+    def _enter(self, images):
+        return self.stem(images)
 
     @property
     def num_layers(self) -> int:
@@ -191,10 +173,6 @@ class ConvNeXt(nn.Layer):
         if stage == "3":
             return self.num_layers
         return int(stage) + 1 + (int(place) // _GROUP if stage == "2" and kind == "blocks" else 0)
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
 
 
 def _init_weights(layer):

@@ -12,11 +12,13 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Linear, Mlp, QuickGELU, linear_drop_path
+from passl.modeling.layers import DropPath, Linear, Mlp, QuickGELU, as_map, as_tokens, linear_drop_path, prepend
 from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
-from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.intermediates import block_indices, outputs_of
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 _ACTIVATIONS = {"gelu": nn.GELU, "quick_gelu": QuickGELU}
 
@@ -38,7 +40,7 @@ class ConvEmbedding(nn.Layer):
 
     def forward(self, maps: paddle.Tensor) -> tuple[paddle.Tensor, tuple[int, int]]:
         maps = self.proj(maps)
-        return self.norm(maps.flatten(2).transpose([0, 2, 1])), tuple(maps.shape[2:])
+        return self.norm(as_tokens(maps)), tuple(maps.shape[2:])
 
 
 class DepthwiseProjection(nn.Layer):
@@ -50,7 +52,7 @@ class DepthwiseProjection(nn.Layer):
         self.bn = nn.BatchNorm2D(dim)
 
     def forward(self, maps: paddle.Tensor) -> paddle.Tensor:
-        return self.bn(self.conv(maps)).flatten(2).transpose([0, 2, 1])
+        return as_tokens(self.bn(self.conv(maps)))
 
 
 class ConvAttention(nn.Layer):
@@ -85,7 +87,7 @@ class ConvAttention(nn.Layer):
 
     def forward(self, x: paddle.Tensor, grid: tuple[int, int]) -> paddle.Tensor:
         prefix, patches = x[:, : self.num_prefix_tokens], x[:, self.num_prefix_tokens :]
-        maps = patches.transpose([0, 2, 1]).reshape([-1, x.shape[2], *grid])
+        maps = as_map(patches, grid)
 
         def heads(convolve, project):
             tokens = convolve(maps)
@@ -136,23 +138,13 @@ class CvTStage(nn.Layer):
         class_token: whether a learned token stands before the patches.
         drop_paths: stochastic depth rate of each block; their number is the depth.
         embedding: kernel size, stride and padding of the embedding.
-    Shape: [B, C, H, W] -> class token [B, 1, D] or None, and map [B, D, h, w].
+    Shape: class token, which is not used, and map [B, C, H, W] -> class token [B, 1, D] or None, and map [B, D, h, w].
     """
 
     def __init__(
-        self,
-        in_chans,
-        dim,
-        embedding,
-        num_heads,
-        class_token,
-        mlp_ratio,
-        drop,
-        attn_drop,
-        drop_paths,
-        act,
+        self, in_chans, dim, embedding, num_heads, class_token, mlp_ratio, drop, attn_drop, drop_paths, act,
         epsilon,
-    ):
+    ):  # fmt: skip
         super().__init__()
         self.class_token = class_token
         self.cls_token = self.create_parameter([1, 1, dim]) if class_token else None
@@ -165,21 +157,21 @@ class CvTStage(nn.Layer):
             ]
         )
 
-    def forward(self, maps: paddle.Tensor) -> tuple[paddle.Tensor | None, paddle.Tensor]:
-        x, grid = self.patch_embed(maps)
+    def forward(self, class_and_map) -> tuple[paddle.Tensor | None, paddle.Tensor]:
+        x, grid = self.patch_embed(class_and_map[1])
         if self.class_token:
-            x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
+            x = prepend(self.cls_token, x)
         x = self.pos_drop(x)
         for block in self.blocks:
             x = block(x, grid)
         cls_token = None
         if self.class_token:
             cls_token, x = x[:, :1], x[:, 1:]
-        return cls_token, x.transpose([0, 2, 1]).reshape([-1, x.shape[2], *grid])
+        return cls_token, as_map(x, grid)
 
 
 @BACKBONES.register()
-class CvT(nn.Layer):
+class CvT(StagedBackbone):
     """Convolutional vision Transformer: three stages without positions; the class token is in the last alone.
 
     Images of any size are accepted.  The maps are those of strides 4, 8 and 16.
@@ -200,18 +192,9 @@ class CvT(nn.Layer):
     """
 
     def __init__(
-        self,
-        in_chans=3,
-        dims=(64, 192, 384),
-        depths=(1, 2, 10),
-        num_heads=(1, 3, 6),
-        mlp_ratio=4.0,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        act="quick_gelu",
-        epsilon=1e-5,
-    ):
+        self, in_chans=3, dims=(64, 192, 384), depths=(1, 2, 10), num_heads=(1, 3, 6), mlp_ratio=4.0,
+        drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, act="quick_gelu", epsilon=1e-5,
+    ):  # fmt: skip
         super().__init__()
         if act not in _ACTIVATIONS:
             raise ValueError(f"act must be one of {', '.join(map(repr, _ACTIVATIONS))}, got {act!r}")
@@ -239,16 +222,12 @@ class CvT(nn.Layer):
         self.norm = nn.LayerNorm(dims[-1], epsilon=epsilon)
 
         self.apply(init_vit)
-        for layer in self.sublayers():
-            if isinstance(layer, nn.Conv2D):
-                init_torch_conv(layer)
+        self.apply(init_torch_conv)
         trunc_normal_(self._stages()[-1].cls_token)
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """The normed class token, [B, D]."""
-        x = images
-        for stage in self._stages():
-            cls_token, x = stage(x)
+        ((cls_token, _),) = outputs_of(self._stages(), (None, images), [len(self.depths) - 1])
         return self.norm(cls_token)[:, 0]
 
     def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
@@ -263,19 +242,10 @@ class CvT(nn.Layer):
         Shape: [B, dims[i], h, w] for each index, in the order asked for; h, w halve from stage to stage.
         """
         indices = block_indices(indices, len(self.depths))
-        x, maps = images, []
-        for stage in self._stages()[: max(indices) + 1]:
-            x = stage(x)[1]
-            maps.append(x)
-        return [maps[i] for i in indices]
+        return [maps for _, maps in outputs_of(self._stages(), (None, images), indices)]
 
     def _stages(self):
         return [getattr(self, f"stage{i}") for i in range(len(self.depths))]
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: i + 1 for block i, counted through the stages, then the norm.
@@ -285,8 +255,7 @@ class CvT(nn.Layer):
         if name.startswith("norm."):
             return self.num_layers + 1
         stage, part, rest = name.split(".", 2) if name.count(".") > 1 else (*name.split("."), "")
-        before = sum(self.depths[: int(stage[len("stage") :])])
-        return before + int(rest.split(".")[0]) + 1 if part == "blocks" else before
+        return self._depth(stage[len("stage") :], rest.split(".")[0] if part == "blocks" else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -10,7 +10,7 @@ import paddle
 from paddle import nn
 from paddle.nn.initializer import Normal
 
-from passl.modeling.layers import DropPath, linear_drop_path
+from passl.modeling.layers import DropPath, Linear, linear_drop_path
 from passl.modeling.layers.init import init_torch_conv, init_xavier, ones_
 from passl.utils.registry import BACKBONES
 
@@ -35,7 +35,7 @@ class SpatialGatingUnit(nn.Layer):
         if dim % 2:
             raise ValueError(f"the gated width must be even, to be split into halves, got {dim}")
         self.norm = nn.LayerNorm(dim // 2, epsilon=epsilon)
-        self.proj = nn.Linear(num_tokens, num_tokens)
+        self.proj = Linear(num_tokens, num_tokens)
 
     def init_weights(self) -> None:
         """Weights of the projection near 0, biases 1."""
@@ -60,10 +60,10 @@ class GatedMlp(nn.Layer):
 
     def __init__(self, dim, hidden_dim, num_tokens, drop):
         super().__init__()
-        self.fc1 = nn.Linear(dim, hidden_dim)
+        self.fc1 = Linear(dim, hidden_dim)
         self.act = nn.GELU()
         self.gate = SpatialGatingUnit(hidden_dim, num_tokens)
-        self.fc2 = nn.Linear(hidden_dim // 2, dim)
+        self.fc2 = Linear(hidden_dim // 2, dim)
         self.drop = nn.Dropout(drop)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
@@ -74,11 +74,9 @@ class gMLPBlock(nn.Layer):
     """x + gated-mlp(norm(x)), the only kind of block.
 
     Args:
-        dim: token width.
-        num_tokens: number of patches N.
+        dim, num_tokens: token width and number of patches N.
         mlp_ratio: hidden width before the gate over ``dim``.
-        drop: dropout in the perceptron, in [0, 1).
-        drop_path: stochastic depth rate, in [0, 1).
+        drop, drop_path: dropout in the perceptron and stochastic depth, in [0, 1).
         epsilon: of the LayerNorm.
     Shape: [B, N, dim] -> [B, N, dim].
     """
@@ -107,17 +105,9 @@ class gMLP(PatchMLP):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=256,
-        depth=30,
-        mlp_ratio=6.0,
-        drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=256, depth=30, mlp_ratio=6.0, drop_rate=0.0,
+        drop_path_rate=0.0, epsilon=1e-6,
+    ):  # fmt: skip
         rates = linear_drop_path(drop_path_rate, depth)
 
         def block(i, num_tokens):

@@ -17,11 +17,13 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, check_image_size, pair
+from passl.modeling.layers import DropPath, as_map, as_tokens, check_image_size, pair
 from passl.modeling.layers.fuse import ConvNorm, LinearNorm, fuse_norms
 from passl.modeling.layers.init import init_torch_conv, trunc_normal_, zeros_
-from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.intermediates import block_indices, outputs_of
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 BIASES = "attention_biases"
 
@@ -161,7 +163,7 @@ class LeViTStage(nn.Layer):
 
 
 @BACKBONES.register()
-class LeViT(nn.Layer):
+class LeViT(StagedBackbone):
     """LeViT.
 
     Args:
@@ -177,16 +179,9 @@ class LeViT(nn.Layer):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        in_chans=3,
-        embed_dims=(256, 384, 512),
-        key_dim=32,
-        depths=(4, 4, 4),
-        num_heads=(4, 6, 8),
-        mlp_ratio=2.0,
-        drop_path_rate=0.0,
-    ):
+        self, img_size=224, in_chans=3, embed_dims=(256, 384, 512), key_dim=32, depths=(4, 4, 4),
+        num_heads=(4, 6, 8), mlp_ratio=2.0, drop_path_rate=0.0,
+    ):  # fmt: skip
         super().__init__()
         if not len(embed_dims) == len(depths) == len(num_heads):
             raise ValueError(
@@ -216,10 +211,6 @@ class LeViT(nn.Layer):
         """The mean over all places of the last map, [B, D]."""
         return self._run(images, [len(self.stages) - 1])[0].mean(1)
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The map of the last stage, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
     def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
         """The maps after the stages ``indices``; stages after the largest are not run.
 
@@ -227,16 +218,12 @@ class LeViT(nn.Layer):
         """
         indices = block_indices(indices, len(self.stages))
         tokens = self._run(images, indices)
-        return [x.transpose([0, 2, 1]).reshape([-1, x.shape[-1], *self.grid_sizes[i]]) for i, x in zip(indices, tokens)]
+        return [as_map(x, self.grid_sizes[i]) for i, x in zip(indices, tokens)]
 
     def _run(self, images, indices):
         """Tokens [B, N, C] after the stages ``indices``."""
         check_image_size(images, self.img_size)
-        x = self.stem(images).flatten(2).transpose([0, 2, 1])
-        outputs = {}
-        for i, stage in enumerate(self.stages[: max(indices) + 1]):
-            x = outputs[i] = stage(x)
-        return [outputs[i] for i in indices]
+        return outputs_of(self.stages, as_tokens(self.stem(images)), indices)
 
     def fuse(self) -> LeViT:
         """Merge each BatchNorm into the layer before it, for inference; the outputs in evaluation stay the same.
@@ -264,11 +251,6 @@ class LeViT(nn.Layer):
             arrays[key] = maps.reshape([table.shape[0], -1]).numpy()
         return arrays
 
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
-
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the stem, i + 1 for block i, counted through the stages.
 
@@ -278,8 +260,7 @@ class LeViT(nn.Layer):
         if part == "stem":
             return 0
         stage, kind, place = rest.split(".")[:3]
-        before = sum(self.depths[: int(stage)])
-        return before + int(place) + 1 if kind == "blocks" else before
+        return self._depth(stage, place if kind == "blocks" else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

@@ -13,7 +13,7 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import Block, check_image_size, linear_drop_path, pair
+from passl.modeling.layers import Block, as_tokens, check_image_size, linear_drop_path, pair
 from passl.modeling.layers.init import trunc_normal_
 from passl.utils.registry import BACKBONES
 
@@ -54,7 +54,7 @@ class StemPatchEmbed(nn.Layer):
         x = F.relu(self.bn1(self.conv1(images)))  # [B, stem_dim, H / 2, W / 2]
         x = F.relu(self.bn2(self.conv2(x)))
         x = F.relu(self.bn3(self.conv3(x)))
-        return self.proj(x).flatten(2).transpose([0, 2, 1])
+        return as_tokens(self.proj(x))
 
 
 class ScaledBlock(Block):
@@ -81,40 +81,20 @@ class LVViT(ClassTokenViT):
     Args:
         img_size: height and width in pixels, one number or a pair.
         patch_size: side of a patch in pixels, even.
-        in_chans: input channels.
-        embed_dim: token width D.
-        depth: number of blocks.
-        num_heads: heads of every block.
-        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
-        qkv_bias: bias of the q, k, v projections.
+        in_chans, embed_dim, depth, num_heads, mlp_ratio, qkv_bias: see :class:`ViT`.
         skip_lam: divisor of the residual branches.
         stem_dim: width of the stem's convolutions.
-        drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_rate, attn_drop_rate, epsilon: see :class:`ViT`.
         drop_path_rate: stochastic depth in [0, 1) of the last block, rising linearly from 0.
         return_tokens: give all tokens, which ``TokenLabelHead`` classifies, instead of the class token.
-        epsilon: of the LayerNorms.
     Shape: images [B, C, H, W] -> [B, D], or with ``return_tokens`` [B, 1 + N, D], class token first.
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=384,
-        depth=16,
-        num_heads=6,
-        mlp_ratio=3.0,
-        qkv_bias=False,
-        skip_lam=2.0,
-        stem_dim=64,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        return_tokens=False,
-        epsilon=1e-5,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=384, depth=16, num_heads=6, mlp_ratio=3.0,
+        qkv_bias=False, skip_lam=2.0, stem_dim=64, drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0,
+        return_tokens=False, epsilon=1e-5,
+    ):  # fmt: skip
         super().__init__()
         self.return_tokens = return_tokens
         self.patch_embed = StemPatchEmbed(img_size, patch_size, in_chans, embed_dim, stem_dim)

@@ -60,18 +60,9 @@ class Mixer(PatchMLP):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=768,
-        depth=12,
-        tokens_mlp_dim=384,
-        channels_mlp_dim=3072,
-        drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, depth=12, tokens_mlp_dim=384,
+        channels_mlp_dim=3072, drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-6,
+    ):  # fmt: skip
         rates = linear_drop_path(drop_path_rate, depth)
 
         def block(i, num_tokens):

@@ -7,10 +7,11 @@ import paddle
 from paddle import nn
 
 from passl.modeling.layers import PatchEmbed
-from passl.modeling.layers.intermediates import block_indices
+
+from .base import TokenBackbone
 
 
-class PatchMLP(nn.Layer):
+class PatchMLP(TokenBackbone):
     """A network without attention or positions on a fixed number of patches.
 
     The weights that mix patches have one row for each patch, so that a model is tied to its ``img_size``:
@@ -49,43 +50,10 @@ class PatchMLP(nn.Layer):
 
     def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
         """Normed patches, row by row, [B, N, D]."""
-        x = self.stem(images)
-        for block in self.blocks:
-            x = block(x)
-        return self.norm(x)
+        return self.norm(self._run(images, [len(self.blocks) - 1])[0])
 
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The normed patches after the blocks ``indices`` as maps; blocks after the largest are not run.
-
-        Args:
-            indices: block numbers; negative ones count from the end.
-        Shape: [B, D, h, w] for each index, in the order asked for.
-        """
-        indices = block_indices(indices, self.num_layers)
-        x = self.stem(images)
-        maps = {}
-        for i, block in enumerate(self.blocks[: max(indices) + 1]):
-            x = block(x)
-            if i in indices:
-                rows = self.norm(x).reshape([-1, *self.stem.grid_size, self.num_features])
-                maps[i] = rows.transpose([0, 3, 1, 2])
-        return [maps[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Number of blocks."""
-        return len(self.blocks)
-
-    def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the stem, i + 1 for block i, num_layers + 1 for the norm."""
-        part, _, rest = name.partition(".")
-        if part == "blocks":
-            return int(rest.split(".")[0]) + 1
-        return self.num_layers + 1 if part == "norm" else 0
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
+    def _embed(self, images):
+        return self.stem(images)
 
 
 def over_patches(layer: nn.Layer, x: paddle.Tensor) -> paddle.Tensor:

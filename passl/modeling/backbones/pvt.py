@@ -14,12 +14,24 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Linear, Mlp, linear_drop_path, pair, resize_pos_embed
+from passl.modeling.layers import (
+    DropPath,
+    Linear,
+    Mlp,
+    as_map,
+    as_tokens,
+    linear_drop_path,
+    pair,
+    prepend,
+    resize_pos_embed,
+)
+from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
 
-from .swin import NormedPatchEmbed, head_dim
+from .base import StagedBackbone
+from .swin import NormedPatchEmbed
 
 _EMBED_EPSILON = 1e-5  # of the norms in the patch embeddings and after the reduction
 
@@ -43,7 +55,7 @@ class ReducedAttention(nn.Layer):
 
     def __init__(self, dim, num_heads, sr_ratio=1, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, pool=None):
         super().__init__()
-        self.num_heads, self.head_dim, self.pool = num_heads, head_dim(dim, num_heads), pool
+        self.num_heads, self.head_dim, self.pool = num_heads, head_width(dim, num_heads), pool
         bias_attr = None if qkv_bias else False
         self.q = Linear(dim, dim, bias_attr=bias_attr)
         self.kv = Linear(dim, 2 * dim, bias_attr=bias_attr)
@@ -102,7 +114,7 @@ class PVTBlock(nn.Layer):
 
 
 @BACKBONES.register()
-class PVT(nn.Layer):
+class PVT(StagedBackbone):
     """Pyramid Vision Transformer, version 1: learned positions in every stage, a class token in the last.
 
     Args:
@@ -122,20 +134,10 @@ class PVT(nn.Layer):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        in_chans=3,
-        embed_dims=(64, 128, 320, 512),
-        depths=(2, 2, 2, 2),
-        num_heads=(1, 2, 5, 8),
-        mlp_ratios=(8, 8, 4, 4),
-        sr_ratios=(8, 4, 2, 1),
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, in_chans=3, embed_dims=(64, 128, 320, 512), depths=(2, 2, 2, 2),
+        num_heads=(1, 2, 5, 8), mlp_ratios=(8, 8, 4, 4), sr_ratios=(8, 4, 2, 1), qkv_bias=True, drop_rate=0.0,
+        attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         check_stages(
             embed_dims=embed_dims, depths=depths, num_heads=num_heads, mlp_ratios=mlp_ratios, sr_ratios=sr_ratios
@@ -169,17 +171,13 @@ class PVT(nn.Layer):
 
     def _init_weights(self):
         self.apply(init_vit)
-        self.apply(lambda layer: init_torch_conv(layer) if isinstance(layer, nn.Conv2D) else None)
+        self.apply(init_torch_conv)
         for table in (self.cls_token, *(getattr(self, f"pos_embed{i}") for i in (1, 2, 3, 4))):
             trunc_normal_(table)
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         """The normed class token, [B, D]."""
         return self._run(images, [3])[3][:, 0]
-
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The normed map of the last stage without the class token, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
 
     def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
         """The maps after the stages ``indices`` (0 to 3), the last one normed; stages after the largest are not run.
@@ -198,7 +196,7 @@ class PVT(nn.Layer):
             embed = getattr(self, f"patch_embed{i + 1}")
             x = embed(x)
             if i == 3:
-                x = paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
+                x = prepend(self.cls_token, x)
             x = self.pos_drop(x + getattr(self, f"pos_embed{i + 1}"))
             for block in getattr(self, f"block{i + 1}"):
                 x = block(x, embed.grid_size)
@@ -221,11 +219,6 @@ class PVT(nn.Layer):
                 arrays[name] = resized.numpy()
         return arrays
 
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
-
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: i + 1 for block i, counted through all stages; the norm is last.
 
@@ -235,8 +228,7 @@ class PVT(nn.Layer):
         if part == "norm":
             return self.num_layers + 1
         stage = 4 if part == "cls_token" else int(part[-1])
-        before = sum(self.depths[: stage - 1])
-        return before + int(rest.split(".")[0]) + 1 if part.startswith("block") else before
+        return self._depth(stage - 1, rest.split(".")[0] if part.startswith("block") else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis.
@@ -244,16 +236,6 @@ class PVT(nn.Layer):
         Positions decay, as in the official code.
         """
         return {"cls_token"}
-
-
-def as_map(x: paddle.Tensor, grid: tuple[int, int]) -> paddle.Tensor:
-    """Tokens [B, N, C], row by row, as a map [B, C, h, w]."""
-    return x.transpose([0, 2, 1]).reshape([-1, x.shape[-1], *grid])
-
-
-def as_tokens(x: paddle.Tensor) -> paddle.Tensor:
-    """The inverse of :func:`as_map`."""
-    return x.flatten(2).transpose([0, 2, 1])
 
 
 def check_stages(**lists) -> None:

@@ -14,12 +14,12 @@ import paddle
 from paddle import nn
 from paddle.nn.initializer import Normal
 
-from passl.modeling.layers import Linear, linear_drop_path
+from passl.modeling.layers import Linear, as_map, as_tokens, linear_drop_path
 from passl.modeling.layers.init import init_vit, zeros_
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
 
-from .pvt import PVTBlock, ReducedAttention, as_map, as_tokens, check_stages
+from .base import StagedBackbone
+from .pvt import PVTBlock, ReducedAttention, check_stages
 
 
 class OverlappingPatchEmbed(nn.Layer):
@@ -78,7 +78,7 @@ class PVTv2Stage(nn.Layer):
     """Patches, except in the first stage, where the backbone makes them; then blocks and a norm.
 
     Args:
-        downsample: map to tokens and their grid, or None in the first stage.
+        downsample: map to tokens and their grid; None in the first stage, which is given them.
         blocks: layers that take tokens and their grid.
         dim: width of the stage.
         epsilon: of the norm.
@@ -91,16 +91,15 @@ class PVTv2Stage(nn.Layer):
         self.blocks = nn.LayerList(blocks)
         self.norm = nn.LayerNorm(dim, epsilon=epsilon)
 
-    def forward(self, x, grid=None):
-        if self.downsample is not None:
-            x, grid = self.downsample(x)
+    def forward(self, x):
+        x, grid = x if self.downsample is None else self.downsample(x)
         for block in self.blocks:
             x = block(x, grid)
         return as_map(self.norm(x), grid)
 
 
 @BACKBONES.register()
-class PVTv2(nn.Layer):
+class PVTv2(StagedBackbone):
     """Pyramid Vision Transformer, version 2.
 
     Args:
@@ -120,20 +119,10 @@ class PVTv2(nn.Layer):
     """
 
     def __init__(
-        self,
-        in_chans=3,
-        embed_dims=(64, 128, 320, 512),
-        depths=(3, 4, 6, 3),
-        num_heads=(1, 2, 5, 8),
-        mlp_ratios=(8, 8, 4, 4),
-        sr_ratios=(8, 4, 2, 1),
-        linear=False,
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-6,
-    ):
+        self, in_chans=3, embed_dims=(64, 128, 320, 512), depths=(3, 4, 6, 3), num_heads=(1, 2, 5, 8),
+        mlp_ratios=(8, 8, 4, 4), sr_ratios=(8, 4, 2, 1), linear=False, qkv_bias=True, drop_rate=0.0,
+        attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         check_stages(
             embed_dims=embed_dims, depths=depths, num_heads=num_heads, mlp_ratios=mlp_ratios, sr_ratios=sr_ratios
@@ -158,30 +147,8 @@ class PVTv2(nn.Layer):
             self.stages.append(PVTv2Stage(downsample, blocks, dim, epsilon))
         self.apply(_init_weights)
 
-    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The mean over all places of the last map, [B, D]."""
-        return self.forward_features(images).mean([2, 3])
-
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The normed map of the last stage, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The normed maps after the stages ``indices`` (0 to 3); stages after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for; h and w halve from stage to stage.
-        """
-        indices = block_indices(indices, 4)
-        x, grid = self.patch_embed(images)
-        maps = {}
-        for i, stage in enumerate(self.stages[: max(indices) + 1]):
-            x = maps[i] = stage(x) if i else stage(x, grid)
-        return [maps[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
+    def _enter(self, images):
+        return self.patch_embed(images)
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the first patches, i + 1 for block i, counted through the stages.
@@ -192,16 +159,9 @@ class PVTv2(nn.Layer):
         if part == "patch_embed":
             return 0
         stage, kind, place = rest.split(".")[:3]
-        before = sum(self.depths[: int(stage)])
-        if kind == "blocks":
-            return before + int(place) + 1
-        if kind == "downsample":
-            return before
-        return self.num_layers + 1 if stage == "3" else before + self.depths[int(stage)]
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
+        if kind == "norm":
+            return self.num_layers + 1 if stage == "3" else self._depth(int(stage) + 1)
+        return self._depth(stage, place if kind == "blocks" else None)
 
 
 def _init_weights(layer):

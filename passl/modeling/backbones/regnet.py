@@ -18,8 +18,9 @@ from paddle import nn
 from passl.modeling.layers import DropPath, linear_drop_path
 from passl.modeling.layers.conv_norm import ConvNorm
 from passl.modeling.layers.init import init_kaiming, zeros_
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 STEM_WIDTH = 32
 
@@ -72,7 +73,7 @@ class RegNetBlock(nn.Layer):
 
 
 @BACKBONES.register()
-class RegNetY(nn.Layer):
+class RegNetY(StagedBackbone):
     """RegNetY, described by the five numbers of the paper's design space.
 
     Args:
@@ -89,20 +90,12 @@ class RegNetY(nn.Layer):
     """
 
     def __init__(
-        self,
-        in_chans=3,
-        depth=27,
-        initial_width=48,
-        slope=20.71,
-        quantization=2.65,
-        group_width=24,
-        se_ratio=0.25,
-        drop_path_rate=0.0,
-        zero_init_residual=False,
-    ):
+        self, in_chans=3, depth=27, initial_width=48, slope=20.71, quantization=2.65, group_width=24,
+        se_ratio=0.25, drop_path_rate=0.0, zero_init_residual=False,
+    ):  # fmt: skip
         super().__init__()
         stages = stage_plan(depth, initial_width, slope, quantization, group_width)
-        self.num_blocks = [count for _, count in stages]
+        self.depths = [count for _, count in stages]
         self.num_features = stages[-1][0]
         self.stem = ConvNorm(in_chans, STEM_WIDTH, 3, stride=2)
         rates = iter(linear_drop_path(drop_path_rate, depth))
@@ -123,41 +116,18 @@ class RegNetY(nn.Layer):
             elif zero_init_residual and isinstance(layer, RegNetBlock):
                 zeros_(layer.conv3.bn.weight)
 
-    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The mean over all places of the last map, [B, D]."""
-        return self.forward_features(images).mean([2, 3])
+    def _enter(self, images):
+        return F.relu(self.stem(images))
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The last stage's map, [B, D, h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The maps after the stages ``indices`` (from 0); stages after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for; h and w halve from stage to stage.
-        """
-        indices = block_indices(indices, len(self.num_blocks))
-        x = F.relu(self.stem(images))
-        maps = {}
-        for i in range(max(indices) + 1):
-            x = maps[i] = getattr(self, f"s{i + 1}")(x)
-        return [maps[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Residual blocks of all stages."""
-        return sum(self.num_blocks)
+    def _stages(self):
+        return [getattr(self, f"s{i + 1}") for i in range(len(self.depths))]
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the stem, i + 1 for block i, counted through the stages."""
         stage, block = name.split(".")[:2]
         if stage == "stem":
             return 0
-        return sum(self.num_blocks[: int(stage[1:]) - 1]) + int(block[1:])
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
+        return self._depth(int(stage[1:]) - 1, int(block[1:]) - 1)
 
 
 def stage_plan(depth, initial_width, slope, quantization, group_width) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import paddle
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp
+from passl.modeling.layers import DropPath, Linear, Mlp
 from passl.modeling.layers.init import init_torch_conv, init_vit, ones_, zeros_
 from passl.utils.registry import BACKBONES
 
@@ -52,7 +52,7 @@ class ResMLPBlock(nn.Layer):
         self.ls1 = self.create_parameter([dim], default_initializer=initial)
         self.ls2 = self.create_parameter([dim], default_initializer=initial)
         self.norm1 = Affine(dim)
-        self.linear_tokens = nn.Linear(num_tokens, num_tokens)
+        self.linear_tokens = Linear(num_tokens, num_tokens)
         self.norm2 = Affine(dim)
         self.mlp_channels = Mlp(dim, int(dim * mlp_ratio), drop=drop)
         self.drop_path = DropPath(drop_path)
@@ -76,17 +76,9 @@ class ResMLP(PatchMLP):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=384,
-        depth=12,
-        mlp_ratio=4.0,
-        init_scale=1e-4,
-        drop_rate=0.0,
-        drop_path_rate=0.0,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=384, depth=12, mlp_ratio=4.0, init_scale=1e-4,
+        drop_rate=0.0, drop_path_rate=0.0,
+    ):  # fmt: skip
         def block(_, num_tokens):
             return ResMLPBlock(embed_dim, num_tokens, mlp_ratio, drop_rate, drop_path_rate, init_scale)
 

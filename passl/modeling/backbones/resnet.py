@@ -14,8 +14,9 @@ import paddle.nn.functional as F
 from paddle import nn
 
 from passl.modeling.layers.init import init_kaiming, zeros_
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 
 class BasicBlock(nn.Layer):
@@ -37,11 +38,11 @@ class BasicBlock(nn.Layer):
             raise ValueError(
                 f"groups (={groups}) and base_width (={base_width}) change bottlenecks only: use depth 50, 101 or 152"
             )
+        self.downsample = _shortcut(in_chans, planes, stride)
         self.conv1 = _conv(in_chans, planes, 3, stride)
         self.bn1 = nn.BatchNorm2D(planes)
         self.conv2 = _conv(planes, planes, 3)
         self.bn2 = nn.BatchNorm2D(planes)
-        self.downsample = _shortcut(in_chans, planes, stride)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         branch = F.relu(self.bn1(self.conv1(x)))
@@ -89,7 +90,7 @@ _VARIANTS = {
 
 
 @BACKBONES.register()
-class ResNet(nn.Layer):
+class ResNet(StagedBackbone):
     """ResNet-18, 34, 50, 101 or 152.
 
     Args:
@@ -105,22 +106,16 @@ class ResNet(nn.Layer):
     """
 
     def __init__(
-        self,
-        depth=50,
-        in_chans=3,
-        stem="imagenet",
-        width=64,
-        groups=1,
-        base_width=64,
+        self, depth=50, in_chans=3, stem="imagenet", width=64, groups=1, base_width=64,
         zero_init_residual=False,
-    ):
+    ):  # fmt: skip
         super().__init__()
         if depth not in _VARIANTS:
             raise ValueError(f"depth must be one of {', '.join(map(str, _VARIANTS))}, got {depth}")
         if stem not in ("imagenet", "cifar"):
             raise ValueError(f"stem must be 'imagenet' or 'cifar', got {stem!r}")
         block, num_blocks = _VARIANTS[depth]
-        self.num_blocks = num_blocks
+        self.depths = num_blocks
         self.num_features = 8 * width * block.expansion
 
         self.conv1 = _conv(in_chans, width, 7, 2) if stem == "imagenet" else _conv(in_chans, width, 3)
@@ -142,45 +137,18 @@ class ResNet(nn.Layer):
                 if isinstance(layer, (BasicBlock, Bottleneck)):
                     zeros_((layer.bn3 if isinstance(layer, Bottleneck) else layer.bn2).weight)
 
-    def forward(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The mean over all places of the last map, [B, D]."""
-        return self.forward_features(images).mean([2, 3])
+    def _enter(self, images):
+        return self.maxpool(F.relu(self.bn1(self.conv1(images))))
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The last stage's map, [B, D, h, w]."""
-        return self._run(images, [3])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The maps after the stages ``indices`` (0 to 3); stages after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for; C doubles and h, w halve from stage to stage.
-        """
-        return self._run(images, block_indices(indices, 4))
-
-    def _run(self, images, indices):
-        x = self.maxpool(F.relu(self.bn1(self.conv1(images))))
-        outputs = {}
-        for stage, layer in enumerate([self.layer1, self.layer2, self.layer3, self.layer4][: max(indices) + 1]):
-            x = layer(x)
-            outputs[stage] = x
-        return [outputs[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Residual blocks of all stages."""
-        return sum(self.num_blocks)
+    def _stages(self):
+        return [self.layer1, self.layer2, self.layer3, self.layer4]
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the stem, i + 1 for block i, counted through the stages."""
         part, _, rest = name.partition(".")
         if not part.startswith("layer"):
             return 0
-        stage = int(part[len("layer") :]) - 1
-        return sum(self.num_blocks[:stage]) + int(rest.split(".")[0]) + 1
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
+        return self._depth(int(part[len("layer") :]) - 1, rest.split(".")[0])
 
 
 def _conv(in_chans, out_chans, kernel, stride=1, groups=1):

@@ -22,12 +22,13 @@ from paddle import nn
 from paddle.nn.initializer import Normal
 
 from passl.modeling.layers import check_image_size, pair
-from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 
 @BACKBONES.register()
-class StridedCNN(nn.Layer):
+class StridedCNN(StagedBackbone):
     """Convolutions with stride 2, each with BatchNorm and ReLU; the last map, flattened and normed, is the output.
 
     Args:
@@ -56,21 +57,9 @@ class StridedCNN(nn.Layer):
         """Every place of the last map, each normalised on its own, [B, D]."""
         return self.norm(self.forward_features(images).flatten(1))
 
-    def forward_features(self, images: paddle.Tensor) -> paddle.Tensor:
-        """The last map, [B, widths[-1], h, w]."""
-        return self.forward_intermediates(images, [-1])[0]
-
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The maps after the convolutions ``indices`` (from 0); those after the largest are not run.
-
-        Shape: [B, C, h, w] for each index, in the order asked for; each convolution halves h and w, rounded up.
-        """
+    def _enter(self, images):
         check_image_size(images, self.img_size)
-        indices = block_indices(indices, len(self.stages))
-        outputs, x = {}, images
-        for i in range(max(indices) + 1):
-            x = outputs[i] = self.stages[i](x)
-        return [outputs[i] for i in indices]
+        return images
 
     @property
     def num_layers(self) -> int:
@@ -81,10 +70,6 @@ class StridedCNN(nn.Layer):
         """Depth of the parameter ``name``: i for convolution i (from 0) and its norm, then the last norm."""
         part, _, rest = name.partition(".")
         return self.num_layers + 1 if part == "norm" else int(rest.split(".")[0])
-
-    def no_weight_decay(self) -> set[str]:
-        """Names that get no weight decay although they have more than one axis: none."""
-        return set()
 
 
 def _stage(in_chans: int, out_chans: int, kernel: int) -> nn.Sequential:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import paddle
 from paddle import nn
 
-from passl.modeling.layers import DropPath, Mlp, PatchEmbed, Windows, linear_drop_path, replace_masked
+from passl.modeling.layers import DropPath, Linear, Mlp, PatchEmbed, Windows, linear_drop_path, replace_masked
+from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
-from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.intermediates import block_indices, outputs_of
 from passl.modeling.layers.relative_position import (
     biased_attention,
     look_up_bias,
@@ -24,6 +25,8 @@ from passl.modeling.layers.relative_position import (
     split_heads,
 )
 from passl.utils.registry import BACKBONES
+
+from .base import StagedBackbone
 
 
 class WindowAttention(nn.Layer):
@@ -42,14 +45,14 @@ class WindowAttention(nn.Layer):
     def __init__(self, dim, window_size, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0):
         super().__init__()
         self.window_size, self.num_heads = tuple(window_size), num_heads
-        self.scale = head_dim(dim, num_heads) ** -0.5
+        self.scale = head_width(dim, num_heads) ** -0.5
         height, width = self.window_size
         self.relative_position_bias_table = self.create_parameter([(2 * height - 1) * (2 * width - 1), num_heads])
         index = paddle.to_tensor(relative_position_index(self.window_size))
         self.register_buffer("relative_position_index", index, persistable=False)
-        self.qkv = nn.Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
+        self.qkv = Linear(dim, 3 * dim, bias_attr=None if qkv_bias else False)
         self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
+        self.proj = Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
         trunc_normal_(self.relative_position_bias_table)
 
@@ -73,27 +76,20 @@ class SwinBlock(nn.Layer):
         drop: dropout after the projections, in [0, 1).
         drop_path: stochastic depth rate, in [0, 1).
         epsilon: of the LayerNorms.
+        options: what the attention takes besides.
     Shape: [B, h, w, dim] -> [B, h, w, dim].
     """
 
+    attention = WindowAttention
+
     def __init__(
-        self,
-        dim,
-        grid_size,
-        window_size,
-        shift,
-        num_heads,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop=0.0,
-        attn_drop=0.0,
-        drop_path=0.0,
-        epsilon=1e-5,
-    ):
+        self, dim, grid_size, window_size, shift, num_heads, mlp_ratio=4.0, qkv_bias=True, drop=0.0,
+        attn_drop=0.0, drop_path=0.0, epsilon=1e-5, **options,
+    ):  # fmt: skip
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, epsilon=epsilon)
         self.windows = Windows(grid_size, window_size, shift)
-        self.attn = WindowAttention(dim, self.windows.window_size, num_heads, qkv_bias, attn_drop, drop)
+        self.attn = self.attention(dim, self.windows.window_size, num_heads, qkv_bias, attn_drop, drop, **options)
         self.norm2 = nn.LayerNorm(dim, epsilon=epsilon)
         self.mlp = Mlp(dim, int(dim * mlp_ratio), drop=drop)
         self.drop_path = DropPath(drop_path)
@@ -112,10 +108,12 @@ class PatchMerging(nn.Layer):
     Shape: [B, h, w, dim] -> [B, h / 2, w / 2, 2 * dim].
     """
 
+    norm_ratio = 4  # width of the norm over ``dim``
+
     def __init__(self, dim, epsilon=1e-5):
         super().__init__()
-        self.norm = nn.LayerNorm(4 * dim, epsilon=epsilon)
-        self.reduction = nn.Linear(4 * dim, 2 * dim, bias_attr=False)
+        self.norm = nn.LayerNorm(self.norm_ratio * dim, epsilon=epsilon)
+        self.reduction = Linear(4 * dim, 2 * dim, bias_attr=False)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         return self.reduction(self.norm(join_neighbours(x)))
@@ -157,7 +155,7 @@ class SwinStage(nn.Layer):
         return x
 
 
-class SwinTrunk(nn.Layer):
+class SwinTrunk(StagedBackbone):
     """What Swin and Swin v2 share: patches, stages, the mean over the last map.
 
     Args:
@@ -173,17 +171,9 @@ class SwinTrunk(nn.Layer):
     """
 
     def __init__(
-        self,
-        patch_embed,
-        depths,
-        num_heads,
-        window_size,
-        drop_path_rate,
-        epsilon,
-        use_mask_token,
-        make_block,
+        self, patch_embed, depths, num_heads, window_size, drop_path_rate, epsilon, use_mask_token, make_block,
         make_merging,
-    ):
+    ):  # fmt: skip
         super().__init__()
         windows = _per_stage(window_size, depths, num_heads)
         self.depths = tuple(depths)
@@ -233,17 +223,8 @@ class SwinTrunk(nn.Layer):
         if mask is not None:
             x = replace_masked(x, mask, self.mask_token)
         x = x.reshape([-1, *self.patch_embed.grid_size, x.shape[-1]])  # [B, h, w, C]
-        maps = {}
-        for i, stage in enumerate(self.layers[: max(indices) + 1]):
-            x = stage(x)
-            if i in indices:
-                maps[i] = self.norm(x) if i == len(self.layers) - 1 else x
-        return [maps[i] for i in indices]
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of all stages."""
-        return sum(self.depths)
+        last = len(self.layers) - 1
+        return [self.norm(x) if i == last else x for i, x in zip(indices, outputs_of(self.layers, x, indices))]
 
     def layer_id(self, name: str) -> int:
         """Depth of the parameter ``name``: 0 for the patches, i + 1 for block i, counted through the stages.
@@ -254,8 +235,7 @@ class SwinTrunk(nn.Layer):
         if part != "layers":
             return self.num_layers + 1 if part == "norm" else 0
         stage, kind, block = rest.split(".")[:3]
-        before = sum(self.depths[: int(stage)])
-        return before + int(block) + 1 if kind == "blocks" else before
+        return self._depth(stage, block if kind == "blocks" else None)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""
@@ -268,9 +248,7 @@ class Swin(SwinTrunk):
     """Swin Transformer, version 1.
 
     Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
+        img_size, patch_size, in_chans: see :class:`ViT`.
         embed_dim: width of the first stage; doubles with each.
         depths: number of blocks of each stage.
         num_heads: heads of each stage.
@@ -287,22 +265,10 @@ class Swin(SwinTrunk):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=4,
-        in_chans=3,
-        embed_dim=96,
-        depths=(2, 2, 6, 2),
-        num_heads=(3, 6, 12, 24),
-        window_size=7,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-5,
-        use_mask_token=False,
-    ):
+        self, img_size=224, patch_size=4, in_chans=3, embed_dim=96, depths=(2, 2, 6, 2),
+        num_heads=(3, 6, 12, 24), window_size=7, mlp_ratio=4.0, qkv_bias=True, drop_rate=0.0,
+        attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-5, use_mask_token=False,
+    ):  # fmt: skip
         def make_block(dim, grid, window, shift, heads, drop_path, stage):
             drops = drop_rate, attn_drop_rate, drop_path
             return SwinBlock(dim, grid, window, shift, heads, mlp_ratio, qkv_bias, *drops, epsilon)
@@ -312,13 +278,6 @@ class Swin(SwinTrunk):
         super().__init__(
             patch_embed, *stages, epsilon, use_mask_token, make_block, lambda dim: PatchMerging(dim, epsilon)
         )
-
-
-def head_dim(dim: int, num_heads: int) -> int:
-    """Width of one head."""
-    if dim % num_heads:
-        raise ValueError(f"a width of {dim} must be divisible by its num_heads (={num_heads})")
-    return dim // num_heads
 
 
 def _per_stage(window_size, depths, num_heads) -> list[tuple[int, int]]:

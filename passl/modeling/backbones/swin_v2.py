@@ -17,36 +17,31 @@ import paddle.nn.functional as F
 from paddle import nn
 from paddle.nn.initializer import Constant
 
-from passl.modeling.layers import DropPath, Mlp, Windows, pair
+from passl.modeling.layers import pair
 from passl.modeling.layers.init import zeros_
 from passl.modeling.layers.relative_position import (
+    QueryValueBiased,
     biased_attention,
     look_up_bias,
-    query_value_bias,
     relative_position_index,
-    split_heads,
 )
 from passl.utils.registry import BACKBONES
 
-from .swin import NormedPatchEmbed, SwinTrunk, head_dim, join_neighbours
+from .swin import NormedPatchEmbed, PatchMerging, SwinBlock, SwinTrunk, join_neighbours
 
 LARGEST_SCALE = 100.0  # of the cosines; the paper's temperature is at least 0.01
 LARGEST_BIAS = 16.0
 
 
-class CosineWindowAttention(nn.Layer):
+class CosineWindowAttention(QueryValueBiased):
     """softmax(cos(q, k) / tau + B) v within a window, tau learned for each head (eq. 2).
 
     B is not a table but 16 sigmoid(G(offsets)), with a network G of two layers on the log-spaced offsets (eq. 3, 4),
     so that it continues to windows of other sizes.  q and v have a bias, k has none.
 
     Args:
-        dim: width, divisible by ``num_heads``.
+        dim, num_heads, qkv_bias, attn_drop, proj_drop: see :class:`QueryValueBiased`.
         window_size: rows and columns of the window.
-        num_heads: number of heads.
-        qkv_bias: whether q and v have a bias.
-        attn_drop: dropout on the attention weights, in [0, 1).
-        proj_drop: dropout on the output, in [0, 1).
         pretrained_window_size: rows and columns of the window whose offsets G has learned; None: this one.
     Shape: windows [W, N, dim], mask [windows of an image, N, N] or None -> [W, N, dim].
     """
@@ -54,27 +49,16 @@ class CosineWindowAttention(nn.Layer):
     def __init__(
         self, dim, window_size, num_heads, qkv_bias=True, attn_drop=0.0, proj_drop=0.0, pretrained_window_size=None
     ):
-        super().__init__()
-        head_dim(dim, num_heads)
-        self.num_heads = num_heads
+        super().__init__(dim, num_heads, qkv_bias, attn_drop, proj_drop)
         self.logit_scale = self.create_parameter([num_heads, 1, 1], default_initializer=Constant(math.log(10.0)))
         self.cpb_mlp = nn.Sequential(nn.Linear(2, 512), nn.ReLU(), nn.Linear(512, num_heads, bias_attr=False))
         offsets = paddle.to_tensor(log_offsets(window_size, pretrained_window_size or window_size))
         index = paddle.to_tensor(relative_position_index(window_size))
         self.register_buffer("relative_coords_table", offsets, persistable=False)
         self.register_buffer("relative_position_index", index, persistable=False)
-        self.qkv = nn.Linear(dim, 3 * dim, bias_attr=False)
-        self.q_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
-        self.v_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
-        self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
-        self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, x: paddle.Tensor, mask: paddle.Tensor | None = None) -> paddle.Tensor:
-        qkv = self.qkv(x)
-        if self.q_bias is not None:
-            qkv = qkv + query_value_bias(self.q_bias, self.v_bias)
-        q, k, v = split_heads(qkv, self.num_heads)
+        q, k, v = self.project(x)
         scale = paddle.exp(paddle.clip(self.logit_scale, max=math.log(LARGEST_SCALE)))  # [H, 1, 1]
         logits = paddle.matmul(F.normalize(q, axis=-1) * scale, F.normalize(k, axis=-1), transpose_y=True)
         table = LARGEST_BIAS * F.sigmoid(self.cpb_mlp(self.relative_coords_table))  # [offsets, H]
@@ -94,7 +78,7 @@ def log_offsets(window_size: tuple[int, int], pretrained_window_size: tuple[int,
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2).astype("float32")
 
 
-class SwinV2Block(nn.Layer):
+class SwinV2Block(SwinBlock):
     """x + norm(windows(x)), then x + norm(mlp(x)), with stochastic depth (section 3.1).
 
     The norms start at 0, so that a block begins as the identity, as in the official code.
@@ -104,49 +88,17 @@ class SwinV2Block(nn.Layer):
     Shape: [B, h, w, dim] -> [B, h, w, dim].
     """
 
-    def __init__(
-        self,
-        dim,
-        grid_size,
-        window_size,
-        shift,
-        num_heads,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop=0.0,
-        attn_drop=0.0,
-        drop_path=0.0,
-        epsilon=1e-5,
-        pretrained_window_size=None,
-    ):
-        super().__init__()
-        self.windows = Windows(grid_size, window_size, shift)
-        self.attn = CosineWindowAttention(
-            dim, self.windows.window_size, num_heads, qkv_bias, attn_drop, drop, pretrained_window_size
-        )
-        self.norm1 = nn.LayerNorm(dim, epsilon=epsilon)
-        self.mlp = Mlp(dim, int(dim * mlp_ratio), drop=drop)
-        self.norm2 = nn.LayerNorm(dim, epsilon=epsilon)
-        self.drop_path = DropPath(drop_path)
+    attention = CosineWindowAttention
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         x = x + self.drop_path(self.norm1(self.windows(x, self.attn)))
         return x + self.drop_path(self.norm2(self.mlp(x)))
 
 
-class PatchMergingV2(nn.Layer):
-    """Joins 2 x 2 neighbours, projects them and norms the result: half the side, twice the width.
+class PatchMergingV2(PatchMerging):
+    """Joins 2 x 2 neighbours, projects them and norms the result; the arguments of :class:`PatchMerging`."""
 
-    Args:
-        dim: width before.
-        epsilon: of the LayerNorm.
-    Shape: [B, h, w, dim] -> [B, h / 2, w / 2, 2 * dim].
-    """
-
-    def __init__(self, dim, epsilon=1e-5):
-        super().__init__()
-        self.reduction = nn.Linear(4 * dim, 2 * dim, bias_attr=False)
-        self.norm = nn.LayerNorm(2 * dim, epsilon=epsilon)
+    norm_ratio = 2
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
         return self.norm(self.reduction(join_neighbours(x)))
@@ -156,45 +108,17 @@ class PatchMergingV2(nn.Layer):
 class SwinV2(SwinTrunk):
     """Swin Transformer, version 2.
 
-    Args:
-        img_size: height and width in pixels, one number or a pair.
-        patch_size: side of a patch in pixels.
-        in_chans: input channels.
-        embed_dim: width of the first stage; doubles with each.
-        depths: number of blocks of each stage.
-        num_heads: heads of each stage.
-        window_size: side of the windows in patches, one for all stages or a list with one for each.
-            Where it is the whole map or more, there is one window and no shift.
+    Args: those of :class:`~passl.modeling.backbones.swin.Swin`; ``qkv_bias`` is for q and v, and
         pretrained_window_size: side of the windows of each stage in the training that the weights come from, as
             far as they differ from ``window_size``; a list with one for each stage, or None.
-        mlp_ratio: hidden width of the MLPs over the stage's width.
-        qkv_bias: bias of q and v.
-        drop_rate: dropout after projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
-        drop_path_rate: stochastic depth in [0, 1) of the last block; rises linearly from 0 in the first.
-        epsilon: of the LayerNorms.
-        use_mask_token: learn a token that stands for masked patches (SimMIM).
     Shape: images [B, C, H, W] -> [B, D], D = embed_dim * 2 ** (stages - 1).
     """
 
     def __init__(
-        self,
-        img_size=256,
-        patch_size=4,
-        in_chans=3,
-        embed_dim=96,
-        depths=(2, 2, 6, 2),
-        num_heads=(3, 6, 12, 24),
-        window_size=8,
-        pretrained_window_size=None,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-5,
-        use_mask_token=False,
-    ):
+        self, img_size=256, patch_size=4, in_chans=3, embed_dim=96, depths=(2, 2, 6, 2),
+        num_heads=(3, 6, 12, 24), window_size=8, pretrained_window_size=None, mlp_ratio=4.0, qkv_bias=True,
+        drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-5, use_mask_token=False,
+    ):  # fmt: skip
         if pretrained_window_size is not None and len(pretrained_window_size) != len(depths):
             raise ValueError(
                 f"pretrained_window_size must have one entry for each of the {len(depths)} stages, "
@@ -204,7 +128,8 @@ class SwinV2(SwinTrunk):
         def make_block(dim, grid, window, shift, heads, drop_path, stage):
             known = pretrained_window_size and pair(pretrained_window_size[stage])
             drops = drop_rate, attn_drop_rate, drop_path
-            return SwinV2Block(dim, grid, window, shift, heads, mlp_ratio, qkv_bias, *drops, epsilon, known)
+            options = {"pretrained_window_size": known}
+            return SwinV2Block(dim, grid, window, shift, heads, mlp_ratio, qkv_bias, *drops, epsilon, **options)
 
         patch_embed = NormedPatchEmbed(img_size, patch_size, in_chans, embed_dim, epsilon)
         stages = depths, num_heads, window_size, drop_path_rate

@@ -17,7 +17,7 @@ import paddle.nn.functional as F
 from paddle import nn
 from paddle.nn.initializer import Assign, Orthogonal
 
-from passl.modeling.layers import Block, Linear, Mlp, check_image_size, linear_drop_path, pair
+from passl.modeling.layers import Block, Linear, Mlp, as_map, check_image_size, linear_drop_path, pair
 from passl.utils.registry import BACKBONES
 
 from .class_token_vit import ClassTokenViT
@@ -137,7 +137,6 @@ class T2TModule(nn.Layer):
             raise ValueError(f"img_size {self.img_size} must be divisible by patch_size {_PATCH_SIZE}")
         self.grid_size = (self.img_size[0] // _PATCH_SIZE, self.img_size[1] // _PATCH_SIZE)
         self.num_patches = self.grid_size[0] * self.grid_size[1]
-        self.token_dim = token_dim
         self.attention1 = _TOKENS[tokens](in_chans * 7 * 7, token_dim)
         self.attention2 = _TOKENS[tokens](token_dim * 3 * 3, token_dim)
         self.project = Linear(token_dim * 3 * 3, embed_dim)
@@ -146,11 +145,8 @@ class T2TModule(nn.Layer):
         check_image_size(images, self.img_size)
         rows, columns = self.grid_size
         x = self.attention1(_soft_split(images, 7, 4, 2))  # [B, 16 N, token_dim]
-        x = self.attention2(_soft_split(self._as_map(x, 4 * rows, 4 * columns), 3, 2, 1))  # [B, 4 N, token_dim]
-        return self.project(_soft_split(self._as_map(x, 2 * rows, 2 * columns), 3, 2, 1))
-
-    def _as_map(self, x, rows, columns):
-        return x.transpose([0, 2, 1]).reshape([-1, self.token_dim, rows, columns])
+        x = self.attention2(_soft_split(as_map(x, (4 * rows, 4 * columns)), 3, 2, 1))  # [B, 4 N, token_dim]
+        return self.project(_soft_split(as_map(x, (2 * rows, 2 * columns)), 3, 2, 1))
 
 
 @BACKBONES.register()
@@ -160,36 +156,17 @@ class T2TViT(ClassTokenViT):
     Args:
         img_size: height and width in pixels, one number or a pair, divisible by 16.
         tokens: attention in the tokens-to-token module, "performer" or "transformer" (the models called t).
-        in_chans: input channels.
-        embed_dim: token width D.
-        depth: number of blocks.
-        num_heads: heads of every block.
-        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
-        qkv_bias: bias of the q, k, v projections.
+        in_chans, embed_dim, depth, num_heads, mlp_ratio, qkv_bias: see :class:`ViT`.
         token_dim: token width inside the tokens-to-token module.
-        drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
+        drop_rate, attn_drop_rate, epsilon: see :class:`ViT`.
         drop_path_rate: stochastic depth in [0, 1) of the last block, rising linearly from 0.
-        epsilon: of the LayerNorms.
     Shape: images [B, C, H, W] -> [B, embed_dim].
     """
 
     def __init__(
-        self,
-        img_size=224,
-        tokens="performer",
-        in_chans=3,
-        embed_dim=384,
-        depth=14,
-        num_heads=6,
-        mlp_ratio=3.0,
-        qkv_bias=False,
-        token_dim=64,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        epsilon=1e-5,
-    ):
+        self, img_size=224, tokens="performer", in_chans=3, embed_dim=384, depth=14, num_heads=6, mlp_ratio=3.0,
+        qkv_bias=False, token_dim=64, drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, epsilon=1e-5,
+    ):  # fmt: skip
         super().__init__()
         self.tokens_to_token = T2TModule(img_size, tokens, in_chans, embed_dim, token_dim)
         positions = sinusoid_1d(1 + self.patch_embed.num_patches, embed_dim)

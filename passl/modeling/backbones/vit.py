@@ -27,20 +27,24 @@ from passl.modeling.layers import (
     QuickGELU,
     SwiGLU,
     linear_drop_path,
+    prepend,
+    replace_masked,
     resize_pos_embed,
     select_tokens,
     sincos_2d,
     stem_projection,
 )
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
-from passl.modeling.layers.intermediates import block_indices
+from passl.modeling.layers.norm import token_and_mean_norm
 from passl.utils.registry import BACKBONES
+
+from .base import TokenBackbone
 
 MLPS = {"gelu": Mlp, "quick_gelu": partial(Mlp, act=QuickGELU), "swiglu": SwiGLU}
 
 
 @BACKBONES.register()
-class ViT(nn.Layer):
+class ViT(TokenBackbone):
     """Vision Transformer: patch tokens, optional class and register tokens, pre-norm blocks, one pooled vector.
 
     Args:
@@ -75,34 +79,12 @@ class ViT(nn.Layer):
     """
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=768,
-        depth=12,
-        num_heads=12,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        class_token=True,
-        num_register_tokens=0,
-        pos_embed="learned",
-        no_embed_class=False,
-        pre_norm=False,
-        init_values=None,
-        global_pool="token",
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        drop_path_rule="linear",
-        epsilon=1e-6,
-        act="gelu",
-        use_mask_token=False,
-        dynamic_img_size=False,
-        distilled=False,
-        num_branches=1,
-        stem="linear",
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=768, depth=12, num_heads=12, mlp_ratio=4.0,
+        qkv_bias=True, class_token=True, num_register_tokens=0, pos_embed="learned", no_embed_class=False,
+        pre_norm=False, init_values=None, global_pool="token", drop_rate=0.0, attn_drop_rate=0.0,
+        drop_path_rate=0.0, drop_path_rule="linear", epsilon=1e-6, act="gelu", use_mask_token=False,
+        dynamic_img_size=False, distilled=False, num_branches=1, stem="linear",
+    ):  # fmt: skip
         super().__init__()
         _check_choice("pos_embed", pos_embed, ("learned", "sincos"))
         _check_choice("global_pool", global_pool, ("token", "avg"))
@@ -153,8 +135,7 @@ class ViT(nn.Layer):
                 for rate in rates
             ]
         )
-        norm = nn.LayerNorm(embed_dim, epsilon=epsilon)
-        self.norm, self.fc_norm = (norm, nn.Identity()) if global_pool == "token" else (nn.Identity(), norm)
+        self.norm, self.fc_norm = token_and_mean_norm(embed_dim, epsilon, norm_mean=global_pool == "avg")
         self._init_weights()
 
     def _init_weights(self):
@@ -195,33 +176,11 @@ class ViT(nn.Layer):
             x = block(x)
         return self.norm(x)
 
-    def forward_intermediates(self, images: paddle.Tensor, indices) -> list[paddle.Tensor]:
-        """The patches after the blocks ``indices`` as maps; blocks after the largest index are not run.
-
-        Each is normed by ``norm``, which is the identity when pooling "avg", as in timm.
-
-        Args:
-            indices: block numbers; negative ones count from the end.
-        Shape: [B, D, h, w] for each index, in the order asked for.
-        """
-        indices = block_indices(indices, self.num_layers)
-        grid = self.patch_embed.grid_of(images)
-        x = self._embed(images)
-        maps = {}
-        for i, block in enumerate(self.blocks[: max(indices) + 1]):
-            x = block(x)
-            if i in indices:
-                patches = self.norm(x)[:, self.num_prefix_tokens :]
-                maps[i] = patches.transpose([0, 2, 1]).reshape([-1, self.num_features, *grid])
-        return [maps[i] for i in indices]
-
     def _embed(self, images, keep=None, mask=None):
         """Tokens that enter the first block, [B, P + N, D]."""
-        if mask is not None and self.mask_token is None:
-            raise ValueError("forward_features(mask=...) needs a mask token: build the model with use_mask_token=True")
         x = self.patch_embed(images)  # [B, N, D]
         if mask is not None:
-            x = paddle.where(mask.unsqueeze(-1), self.mask_token.astype(x.dtype), x)
+            x = replace_masked(x, mask, self.mask_token)
         num_prefix_positions = 0 if self.no_embed_class else self.num_prefix_tokens
         positions = resize_pos_embed(
             self.pos_embed, self.patch_embed.grid_size, self.patch_embed.grid_of(images), num_prefix_positions
@@ -234,20 +193,11 @@ class ViT(nn.Layer):
             prefix = paddle.concat(prefix, axis=1)  # [1, P, D]
             if not self.no_embed_class:
                 prefix = prefix + positions[:, :num_prefix_positions]
-            x = paddle.concat([prefix.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)  # [B, P + N, D]
+            x = prepend(prefix, x)  # [B, P + N, D]
         return self.norm_pre(self.pos_drop(x))
 
-    @property
-    def num_layers(self) -> int:
-        """Number of blocks."""
-        return len(self.blocks)
-
-    def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the norm."""
-        part, _, rest = name.partition(".")
-        if part == "blocks":
-            return int(rest.split(".")[0]) + 1
-        return self.num_layers + 1 if part in ("norm", "fc_norm") else 0
+    def _grid(self, images):
+        return self.patch_embed.grid_of(images)
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis."""

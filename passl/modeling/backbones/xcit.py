@@ -14,11 +14,13 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import ClassAttention, DropPath, Linear, Mlp, pair
+from passl.modeling.layers import ClassAttention, DropPath, Linear, Mlp, as_map, as_tokens, pair, prepend
 from passl.modeling.layers.attention import head_width
 from passl.modeling.layers.init import init_torch_conv, init_vit, trunc_normal_
 from passl.modeling.layers.intermediates import block_indices
 from passl.utils.registry import BACKBONES
+
+from .base import TokenBackbone
 
 
 class ConvPatchEmbed(nn.Layer):
@@ -111,12 +113,11 @@ class XCA(nn.Layer):
         self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        num_tokens, dim = x.shape[1:]
-        qkv = self.qkv(x).reshape([-1, num_tokens, 3, self.num_heads, self.head_dim])
+        qkv = self.qkv(x).reshape([-1, x.shape[1], 3, self.num_heads, self.head_dim])
         q, k, v = qkv.transpose([2, 0, 3, 4, 1]).unbind(0)  # [B, H, d, N] each
         cosines = paddle.matmul(F.normalize(q, axis=-1), F.normalize(k, axis=-1), transpose_y=True)  # [B, H, d, d]
         attn = self.attn_drop(F.softmax(cosines * self.temperature, axis=-1))
-        x = paddle.matmul(attn, v).transpose([0, 3, 1, 2]).reshape([-1, num_tokens, dim])
+        x = paddle.matmul(attn, v).transpose([0, 3, 1, 2]).flatten(2)  # [B, N, D]
         return self.proj_drop(self.proj(x))
 
 
@@ -134,21 +135,14 @@ class LocalPatchInteraction(nn.Layer):
         self.conv2 = nn.Conv2D(dim, dim, 3, padding=1, groups=dim)
 
     def forward(self, x: paddle.Tensor, grid: tuple[int, int]) -> paddle.Tensor:
-        maps = x.transpose([0, 2, 1]).reshape([-1, x.shape[2], *grid])
-        return self.conv2(self.bn(self.act(self.conv1(maps)))).flatten(2).transpose([0, 2, 1])
+        return as_tokens(self.conv2(self.bn(self.act(self.conv1(as_map(x, grid))))))
 
 
 class XCABlock(nn.Layer):
     """Cross-covariance attention, local patch interaction, MLP: pre-norm branches with LayerScale.
 
     Args:
-        dim: token width D.
-        num_heads: attention heads.
-        mlp_ratio: hidden width of the MLP over ``dim``.
-        qkv_bias: bias of the q, k, v projection.
-        drop: dropout after the projections, in [0, 1).
-        attn_drop: dropout on attention weights, in [0, 1).
-        drop_path: stochastic depth rate, in [0, 1).
+        dim, num_heads, mlp_ratio, qkv_bias, drop, attn_drop, drop_path, epsilon: see :class:`Block`.
         eta: initial LayerScale factor.
     Shape: x [B, N, D] in a grid of h * w = N -> [B, N, D].
     """
@@ -177,13 +171,7 @@ class ClassAttentionBlock(nn.Layer):
     """CaiT's class attention, except that the patches are changed by the norms and residuals too.
 
     Args:
-        dim: token width D.
-        num_heads: attention heads.
-        mlp_ratio: hidden width of the MLP over ``dim``.
-        qkv_bias: bias of the q, k, v projections.
-        drop: dropout after the projections, in [0, 1).
-        attn_drop: dropout on attention weights, in [0, 1).
-        eta: initial LayerScale factor.
+        dim, num_heads, mlp_ratio, qkv_bias, drop, attn_drop, eta, epsilon: see :class:`XCABlock`.
         tokens_norm: whether the second norm is for all tokens, not for the class token alone.
     Shape: [B, 1 + N, D], class token first, unchanged.
     """
@@ -212,7 +200,7 @@ class ClassAttentionBlock(nn.Layer):
 
 
 @BACKBONES.register()
-class XCiT(nn.Layer):
+class XCiT(TokenBackbone):
     """Cross-Covariance Image Transformer: ``depth`` blocks on the patches, then class attention.
 
     No weight depends on the number of patches: images of any size are accepted.
@@ -223,40 +211,22 @@ class XCiT(nn.Layer):
         in_chans: input channels.
         embed_dim: token width D.
         depth: number of cross-covariance blocks.
-        num_heads: heads of every block.
-        mlp_ratio: hidden width of the MLPs over ``embed_dim``.
-        qkv_bias: bias of the q, k, v projections.
-        drop_rate: dropout after position embedding, projections and MLPs, in [0, 1).
-        attn_drop_rate: dropout on attention weights, in [0, 1).
-        drop_path_rate: stochastic depth in [0, 1): the same in every cross-covariance block, 0 in the
-            class-attention blocks.
+        num_heads, mlp_ratio, qkv_bias, drop_rate, attn_drop_rate, epsilon: see :class:`ViT`.
+        drop_path_rate: stochastic depth in [0, 1) of the cross-covariance blocks, all alike; the others have none.
         eta: initial LayerScale factor (1 for 12 blocks, 1e-5 for 24).
         tokens_norm: whether class-attention blocks norm all tokens before the MLP (all but nano).
         cls_attn_layers: number of class-attention blocks.
-        epsilon: of the LayerNorms.
     Shape: images [B, C, H, W] -> [B, embed_dim].
     """
 
     num_prefix_tokens = 1
+    block_lists = ("blocks", "cls_attn_blocks")
 
     def __init__(
-        self,
-        img_size=224,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=384,
-        depth=12,
-        num_heads=8,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop_rate=0.0,
-        attn_drop_rate=0.0,
-        drop_path_rate=0.0,
-        eta=1.0,
-        tokens_norm=True,
-        cls_attn_layers=2,
-        epsilon=1e-6,
-    ):
+        self, img_size=224, patch_size=16, in_chans=3, embed_dim=384, depth=12, num_heads=8, mlp_ratio=4.0,
+        qkv_bias=True, drop_rate=0.0, attn_drop_rate=0.0, drop_path_rate=0.0, eta=1.0, tokens_norm=True,
+        cls_attn_layers=2, epsilon=1e-6,
+    ):  # fmt: skip
         super().__init__()
         self.num_features = embed_dim
         self.patch_embed = ConvPatchEmbed(img_size, patch_size, in_chans, embed_dim)
@@ -271,9 +241,7 @@ class XCiT(nn.Layer):
         self.norm = nn.LayerNorm(embed_dim, epsilon=epsilon)
 
         self.apply(init_vit)
-        for layer in self.sublayers():
-            if isinstance(layer, nn.Conv2D):
-                init_torch_conv(layer)
+        self.apply(init_torch_conv)
         trunc_normal_(self.cls_token)
 
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
@@ -288,7 +256,7 @@ class XCiT(nn.Layer):
         x, grid = self._embed(images)
         for block in self.blocks:
             x = block(x, grid)
-        x = self._with_class_token(x)
+        x = prepend(self.cls_token, x)
         for block in self.cls_attn_blocks:
             x = block(x)
         return self.norm(x)
@@ -308,11 +276,10 @@ class XCiT(nn.Layer):
         maps = {}
         for i in range(max(indices) + 1):
             if i == depth:
-                x = self._with_class_token(x)
+                x = prepend(self.cls_token, x)
             x = self.blocks[i](x, grid) if i < depth else self.cls_attn_blocks[i - depth](x)
             if i in indices:
-                patches = self.norm(x if i < depth else x[:, 1:])
-                maps[i] = patches.transpose([0, 2, 1]).reshape([-1, self.num_features, *grid])
+                maps[i] = as_map(self.norm(x if i < depth else x[:, 1:]), grid)
         return [maps[i] for i in indices]
 
     def _embed(self, images):
@@ -320,25 +287,7 @@ class XCiT(nn.Layer):
         maps = self.patch_embed(images)
         grid = tuple(maps.shape[2:])
         maps = maps + self.pos_embed(grid)
-        return self.pos_drop(maps.flatten(2).transpose([0, 2, 1])), grid
-
-    def _with_class_token(self, x):
-        return paddle.concat([self.cls_token.expand([x.shape[0], -1, -1]).astype(x.dtype), x], axis=1)
-
-    @property
-    def num_layers(self) -> int:
-        """Blocks of both kinds."""
-        return len(self.blocks) + len(self.cls_attn_blocks)
-
-    def layer_id(self, name: str) -> int:
-        """Depth of the parameter ``name``: 0 for the embeddings, i + 1 for block i, num_layers + 1 for the norm."""
-        part, _, rest = name.partition(".")
-        if part in ("cls_token", "patch_embed", "pos_embed"):
-            return 0
-        if part == "norm":
-            return self.num_layers + 1
-        block = int(rest.split(".")[0])
-        return block + 1 if part == "blocks" else len(self.blocks) + block + 1
+        return self.pos_drop(as_tokens(maps)), grid
 
     def no_weight_decay(self) -> set[str]:
         """Names that get no weight decay although they have more than one axis.

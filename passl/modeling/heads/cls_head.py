@@ -10,6 +10,13 @@ from passl.modeling.layers.init import trunc_normal_, zeros_
 from passl.utils.registry import HEADS
 
 
+def checked_num_classes(num_classes: int) -> int:
+    """``num_classes``, or ValueError when it is negative."""
+    if num_classes < 0:
+        raise ValueError(f"num_classes must be 0 (features only) or more, got {num_classes}")
+    return num_classes
+
+
 @HEADS.register()
 class ClsHead(nn.Layer):
     """Dropout, then one linear layer.
@@ -30,9 +37,7 @@ class ClsHead(nn.Layer):
 
     def reset(self, num_classes: int) -> None:
         """Start again with a fresh classifier of ``num_classes`` outputs."""
-        if num_classes < 0:
-            raise ValueError(f"num_classes must be 0 (features only) or more, got {num_classes}")
-        self.num_classes = num_classes
+        self.num_classes = checked_num_classes(num_classes)
         self.fc = self._classifier()
 
     def _classifier(self) -> nn.Layer:

@@ -33,17 +33,9 @@ class MAEDecoder(nn.Layer):
     """
 
     def __init__(
-        self,
-        in_dim,
-        grid_size=14,
-        patch_size=16,
-        in_chans=3,
-        embed_dim=512,
-        depth=8,
-        num_heads=16,
-        mlp_ratio=4.0,
-        num_prefix_tokens=1,
-    ):
+        self, in_dim, grid_size=14, patch_size=16, in_chans=3, embed_dim=512, depth=8, num_heads=16,
+        mlp_ratio=4.0, num_prefix_tokens=1,
+    ):  # fmt: skip
         super().__init__()
         self.num_prefix_tokens = num_prefix_tokens
         self.embed = nn.Linear(in_dim, embed_dim)

@@ -10,6 +10,8 @@ from passl.modeling.layers.fuse import NormLinear, fuse_norms
 from passl.modeling.layers.init import trunc_normal_, zeros_
 from passl.utils.registry import HEADS
 
+from .cls_head import checked_num_classes
+
 
 @HEADS.register()
 class LeViTHead(nn.Layer):
@@ -34,9 +36,7 @@ class LeViTHead(nn.Layer):
 
     def reset(self, num_classes: int) -> None:
         """Start again with fresh classifiers of ``num_classes`` outputs."""
-        if num_classes < 0:
-            raise ValueError(f"num_classes must be 0 (features only) or more, got {num_classes}")
-        self.num_classes = num_classes
+        self.num_classes = checked_num_classes(num_classes)
         self.fc = self._classifier()
         self.fc_dist = self._classifier() if self.distilled else None
 

@@ -45,17 +45,10 @@ class MLPHead(nn.Sequential):
     """
 
     def __init__(
-        self,
-        in_dim: int,
-        hidden_dims: Sequence[int],
-        out_dim: int,
-        norm: str | None = "batch",
-        last_norm: bool = False,
-        last_affine: bool = True,
-        bias: bool | None = None,
-        last_bias: bool | None = None,
-        act: str = "relu",
-    ):
+        self, in_dim: int, hidden_dims: Sequence[int], out_dim: int, norm: str | None = "batch",
+        last_norm: bool = False, last_affine: bool = True, bias: bool | None = None,
+        last_bias: bool | None = None, act: str = "relu",
+    ):  # fmt: skip
         if norm is not None and norm not in _NORMS:
             raise ValueError(f"norm must be one of {', '.join(_NORMS)} or None, got {norm!r}")
         if act not in _ACTIVATIONS:

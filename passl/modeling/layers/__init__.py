@@ -6,6 +6,7 @@ from .block import Block
 from .drop import DropPath, linear_drop_path
 from .hmlp_stem import HMLPStem, stem_projection
 from .linear import Linear
+from .maps import as_map, as_tokens, prepend
 from .mlp import Mlp, QuickGELU, SwiGLU
 from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
 from .parallel_block import ParallelBlock
@@ -29,10 +30,13 @@ __all__ = [
     "SwiGLU",
     "SyncBatchNorm",
     "Windows",
+    "as_map",
+    "as_tokens",
     "check_image_size",
     "convert_sync_batchnorm",
     "linear_drop_path",
     "pair",
+    "prepend",
     "replace_masked",
     "resize_pos_embed",
     "select_tokens",

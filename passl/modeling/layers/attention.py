@@ -57,11 +57,11 @@ class ClassAttention(nn.Layer):
         super().__init__()
         self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
         bias_attr = None if qkv_bias else False
-        self.q = nn.Linear(dim, dim, bias_attr=bias_attr)
-        self.k = nn.Linear(dim, dim, bias_attr=bias_attr)
-        self.v = nn.Linear(dim, dim, bias_attr=bias_attr)
+        self.q = Linear(dim, dim, bias_attr=bias_attr)
+        self.k = Linear(dim, dim, bias_attr=bias_attr)
+        self.v = Linear(dim, dim, bias_attr=bias_attr)
         self.attn_drop = nn.Dropout(attn_drop)
-        self.proj = nn.Linear(dim, dim)
+        self.proj = Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
 
     def forward(self, tokens: paddle.Tensor) -> paddle.Tensor:
@@ -77,5 +77,5 @@ class ClassAttention(nn.Layer):
 def head_width(dim: int, num_heads: int) -> int:
     """Width of each head; ValueError when the heads do not divide the tokens' width."""
     if dim % num_heads:
-        raise ValueError(f"embed_dim (={dim}) must be divisible by num_heads (={num_heads})")
+        raise ValueError(f"a width of {dim} must be divisible by its num_heads (={num_heads})")
     return dim // num_heads

@@ -30,18 +30,9 @@ class Block(nn.Layer):
     """
 
     def __init__(
-        self,
-        dim,
-        num_heads,
-        mlp_ratio=4.0,
-        qkv_bias=True,
-        drop=0.0,
-        attn_drop=0.0,
-        drop_path=0.0,
-        init_values=None,
-        epsilon=1e-6,
-        mlp=Mlp,
-    ):
+        self, dim, num_heads, mlp_ratio=4.0, qkv_bias=True, drop=0.0, attn_drop=0.0, drop_path=0.0,
+        init_values=None, epsilon=1e-6, mlp=Mlp,
+    ):  # fmt: skip
         super().__init__()
         self.norm1 = nn.LayerNorm(dim, epsilon=epsilon)
         self.attn = Attention(dim, num_heads, qkv_bias, attn_drop, drop)

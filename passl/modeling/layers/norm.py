@@ -108,3 +108,9 @@ def convert_sync_batchnorm(model: nn.Layer) -> nn.Layer:
         else:
             convert_sync_batchnorm(child)
     return model
+
+
+def token_and_mean_norm(dim: int, epsilon: float, norm_mean: bool) -> tuple[nn.Layer, nn.Layer]:
+    """The norm of all tokens and the norm of their mean, one of which is the identity."""
+    norm = nn.LayerNorm(dim, epsilon=epsilon)
+    return (nn.Identity(), norm) if norm_mean else (norm, nn.Identity())

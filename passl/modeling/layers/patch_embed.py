@@ -6,6 +6,8 @@ from __future__ import annotations
 import paddle
 from paddle import nn
 
+from .maps import as_tokens
+
 
 def pair(value) -> tuple[int, int]:
     """``(h, w)`` from one number or a pair."""
@@ -47,7 +49,7 @@ class PatchEmbed(nn.Layer):
     def forward(self, images: paddle.Tensor) -> paddle.Tensor:
         if not self.any_size:
             check_image_size(images, self.img_size)
-        return self.proj(images).flatten(2).transpose([0, 2, 1])  # [B, N, D]
+        return as_tokens(self.proj(images))  # [B, N, D]
 
     def grid_of(self, images: paddle.Tensor) -> tuple[int, int]:
         """Rows and columns of patches in ``images``."""

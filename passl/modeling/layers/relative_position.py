@@ -11,6 +11,9 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
+from .attention import head_width
+from .linear import Linear
+
 
 def relative_position_index(window_size: tuple[int, int], class_token: bool = False) -> np.ndarray:
     """Row of the bias table for every pair of places.
@@ -42,14 +45,6 @@ def look_up_bias(table: paddle.Tensor, index: paddle.Tensor) -> paddle.Tensor:
     return bias.transpose([0, 3, 1, 2]).reshape([*index.shape[:-2], num_heads, num_places, num_places])
 
 
-def query_value_bias(q_bias: paddle.Tensor, v_bias: paddle.Tensor) -> paddle.Tensor:
-    """The bias [3 D] of a joint q, k, v projection whose keys have none.
-
-    A bias of the keys adds the same to all logits of a query, which the softmax takes away again.
-    """
-    return paddle.concat([q_bias, paddle.zeros(q_bias.shape, q_bias.dtype), v_bias])
-
-
 def split_heads(qkv: paddle.Tensor, num_heads: int) -> list[paddle.Tensor]:
     """q, k and v, [B, H, N, d] each, of the joint projection [B, N, 3 D]."""
     num_tokens, width = qkv.shape[1:]
@@ -79,3 +74,34 @@ def biased_attention(
         logits = logits + bias
     x = paddle.matmul(dropout(F.softmax(logits, axis=-1)), v)  # [B, H, N, d]
     return x.transpose([0, 2, 1, 3]).reshape([-1, num_tokens, num_heads * v.shape[-1]])
+
+
+class QueryValueBiased(nn.Layer):
+    """The projections of an attention whose queries and values have a bias and whose keys have none.
+
+    A bias of the keys would add the same to all logits of a query, which the softmax takes away again.
+
+    Args:
+        dim: token width D, divisible by ``num_heads``.
+        num_heads: number of heads.
+        qkv_bias: whether q and v have a bias.
+        attn_drop: dropout on the attention weights, in [0, 1).
+        proj_drop: dropout on the output, in [0, 1).
+    """
+
+    def __init__(self, dim, num_heads, qkv_bias, attn_drop, proj_drop):
+        super().__init__()
+        self.num_heads, self.head_dim = num_heads, head_width(dim, num_heads)
+        self.qkv = Linear(dim, 3 * dim, bias_attr=False)
+        self.q_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
+        self.v_bias = self.create_parameter([dim], is_bias=True) if qkv_bias else None
+        self.attn_drop = nn.Dropout(attn_drop)
+        self.proj = Linear(dim, dim)
+        self.proj_drop = nn.Dropout(proj_drop)
+
+    def project(self, x: paddle.Tensor) -> list[paddle.Tensor]:
+        """q, k and v, [B, H, N, d] each, of the tokens [B, N, D]."""
+        qkv = self.qkv(x)
+        if self.q_bias is not None:
+            qkv = qkv + paddle.concat([self.q_bias, paddle.zeros_like(self.q_bias), self.v_bias])
+        return split_heads(qkv, self.num_heads)

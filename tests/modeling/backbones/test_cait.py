@@ -120,5 +120,5 @@ def test_a_patch_token_depends_on_every_patch():
 
 
 def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"embed_dim \(=30\) must be divisible by num_heads \(=4\)"):
+    with pytest.raises(ValueError, match=r"width of 30 must be divisible by its num_heads \(=4\)"):
         CaiT(embed_dim=30, num_heads=4, depth=1)

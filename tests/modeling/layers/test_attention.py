@@ -39,5 +39,5 @@ def test_few_queries_give_the_first_rows_of_all():
 
 
 def test_width_must_be_divisible_by_heads():
-    with pytest.raises(ValueError, match=r"embed_dim \(=8\) must be divisible by num_heads \(=3\)"):
+    with pytest.raises(ValueError, match=r"width of 8 must be divisible by its num_heads \(=3\)"):
         Attention(8, 3)
