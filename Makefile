@@ -32,6 +32,7 @@ test: $(VENV)/.installed-test lint types
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pylint passl tools benchmarks tests
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy

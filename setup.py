@@ -22,12 +22,15 @@ setup(
     version=re.search(r'__version__ = "(.+)"', (HERE / "passl" / "__init__.py").read_text())[1],
     packages=[*find_packages(include=["passl", "passl.*"]), "passl.configs"],
     package_dir={"passl.configs": "configs"},
-    package_data={"passl.configs": configs(), "passl.data.datasets": ["*.npz", "*.txt"]},
+    package_data={"passl.configs": configs(), "passl.data.datasets": ["*.npz", "*.txt"], "passl.weights": ["*.tsv"]},
     install_requires=requirements(),
     extras_require={
         # An extra, not a requirement: a plain install must never put the CPU wheel over a GPU one.
         "cpu": ["paddlepaddle>=3.0"],
         "visualdl": ["visualdl>=2.5"],
-        "test": ["pytest>=7.4", "pytest-xdist>=3.5", "ruff>=0.17,<0.18", "mypy>=1.8", "types-PyYAML", "visualdl>=2.5"],
+        "test": [
+            *("pytest>=7.4", "pytest-xdist>=3.5", "visualdl>=2.5"),
+            *("ruff>=0.17,<0.18", "pylint>=3.2", "mypy>=1.8", "types-PyYAML"),
+        ],
     },
 )

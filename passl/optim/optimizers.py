@@ -115,9 +115,7 @@ class AdamW(Optimizer):
     with the decay multiplied by the learning rate, as in PyTorch
 
     Args:
-        parameters: tensors or groups, see :class:`Optimizer`.
-        learning_rate: rate before the groups' multipliers.
-        weight_decay: decay of the groups that name none.
+        parameters, learning_rate, weight_decay: see :class:`Optimizer`.
         beta1: decay of the mean of gradients, in [0, 1).
         beta2: decay of the mean of squared gradients, in [0, 1).
         epsilon: added to the root of the bias-corrected second moment.
@@ -194,9 +192,7 @@ class SGD(Optimizer):
     may change between steps.
 
     Args:
-        parameters: tensors or groups, see :class:`Optimizer`.
-        learning_rate: rate before the groups' multipliers.
-        weight_decay: decay of the groups that name none.
+        parameters, learning_rate, weight_decay: see :class:`Optimizer`.
         momentum: decay of the velocity, in [0, 1).
         nesterov: look ahead by one velocity step.
     """
@@ -230,9 +226,7 @@ class LARS(Optimizer):
     two axes (biases, norms) get neither decay nor trust ratio.
 
     Args:
-        parameters: tensors or groups, see :class:`Optimizer`.
-        learning_rate: rate before the groups' multipliers.
-        weight_decay: decay of the groups that name none.
+        parameters, learning_rate, weight_decay: see :class:`Optimizer`.
         momentum: decay of the velocity, in [0, 1).
         trust_coefficient: eta, the share of |p| that a step of rate 1 may change.
     """

@@ -127,10 +127,7 @@ class CIFAR10(_Cifar):
 class CIFAR100(_Cifar):
     """50,000 training and 10,000 test images of 32 x 32 pixels in a hundred classes.
 
-    Args:
-        root: folder with the original archive (Python or binary version), packed or unpacked.
-        split: "train" or "test".
-        transforms: host transforms.
+    Args: those of :class:`CIFAR10`.
     """
 
     archive = "cifar-100"

@@ -11,13 +11,13 @@ import pytest
 from passl.modeling.backbones import ConvNeXt
 from passl.weights import load_weights
 from passl.weights.convert import normalise, to_layout
-from tests.weights.convert.cases import reference, same
+from tests.weights.convert.cases import reference, renamed, same
 
 V1, V2 = reference("timm__convnext_tiny"), reference("timm__convnextv2_atto")
 
 
-def renamed(arrays, rules, shape_of_grn=(), shape_of_scale=(-1,)):
-    """Apply the first fitting rule to each name; vectors of the two special kinds get another shape."""
+def reshaped(arrays, shape_of_grn=(), shape_of_scale=(-1,)):
+    """Arrays whose vectors of the two special kinds have another shape, and 1x1 convolutions none."""
     result = {}
     for name, array in arrays.items():
         if ".grn." in name:
@@ -26,10 +26,6 @@ def renamed(arrays, rules, shape_of_grn=(), shape_of_scale=(-1,)):
             array = array.reshape(shape_of_scale)
         elif ".mlp.fc" in name and array.ndim == 4:
             array = array.reshape(array.shape[:2])
-        for pattern, to in rules:
-            if re.fullmatch(pattern, name):
-                name = re.sub(pattern, to, name)
-                break
         result[name] = array
     return result
 
@@ -75,14 +71,14 @@ def torchvision(arrays):
         ours = ours.replace("head.norm", "classifier.0").replace("head.fc", "classifier.2")
         return re.sub("gamma$", "layer_scale", ours)
 
-    return {name(ours): array for ours, array in renamed(arrays, (), shape_of_scale=(-1, 1, 1)).items()}
+    return {name(ours): array for ours, array in reshaped(arrays, shape_of_scale=(-1, 1, 1)).items()}
 
 
 CASES = {
-    "official V1": (renamed(V1, OFFICIAL), V1, "official (ConvNeXt)"),
-    "official V2": (renamed(V2, OFFICIAL, (1, 1, 1)), V2, "official (ConvNeXt)"),
-    "hf V1": (renamed(V1, hugging_face("convnext")), V1, "hf (ConvNeXt)"),
-    "hf V2": (renamed(V2, hugging_face("convnextv2"), (1, 1, 1)), V2, "hf (ConvNeXt)"),
+    "official V1": (renamed(reshaped(V1), OFFICIAL), V1, "official (ConvNeXt)"),
+    "official V2": (renamed(reshaped(V2, (1, 1, 1)), OFFICIAL), V2, "official (ConvNeXt)"),
+    "hf V1": (renamed(reshaped(V1), hugging_face("convnext")), V1, "hf (ConvNeXt)"),
+    "hf V2": (renamed(reshaped(V2, (1, 1, 1)), hugging_face("convnextv2")), V2, "hf (ConvNeXt)"),
     "torchvision": (torchvision(V1), V1, "torchvision (ConvNeXt)"),
 }
 

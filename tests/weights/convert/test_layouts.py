@@ -8,6 +8,7 @@ import pytest
 
 from passl.utils.errors import CheckpointError
 from passl.weights.convert import normalise, to_layout
+from tests.weights.convert.cases import renamed
 
 D, HEADS, DEPTH, CLASSES = 6, 2, 3, 5
 
@@ -36,17 +37,6 @@ def vit(layer_scale=False, distilled=False):
     return tensors(shapes)
 
 
-def renamed(arrays, *pairs):
-    result = {}
-    for name, array in arrays.items():
-        for pattern, to in pairs:
-            if re.fullmatch(pattern, name):
-                name = re.sub(pattern, to, name)
-                break
-        result[name] = array
-    return result
-
-
 def split_qkv(arrays, names):
     """Three entries for each joint q, k, v; ``names`` are templates of (block, kind)."""
     result = {}
@@ -72,18 +62,20 @@ def hugging_face(arrays, model, old):
     )
     return renamed(
         arrays,
-        ("cls_token", f"{model}.embeddings.cls_token"),
-        ("dist_token", f"{model}.embeddings.distillation_token"),
-        ("pos_embed", f"{model}.embeddings.position_embeddings"),
-        (r"patch_embed\.proj\.(.*)", rf"{model}.embeddings.patch_embeddings.projection.\1"),
-        (r"blocks\.(\d+)\.attn\.proj\.(.*)", rf"{block}{output}.\2"),
-        (r"blocks\.(\d+)\.norm1\.(.*)", rf"{block}layernorm_before.\2"),
-        (r"blocks\.(\d+)\.norm2\.(.*)", rf"{block}layernorm_after.\2"),
-        (r"blocks\.(\d+)\.mlp\.fc1\.(.*)", rf"{block}{fc1}.\2"),
-        (r"blocks\.(\d+)\.mlp\.fc2\.(.*)", rf"{block}{fc2}.\2"),
-        (r"norm\.(.*)", rf"{model}.layernorm.\1"),
-        (r"head\.(.*)", r"cls_classifier.\1" if "dist_token" in arrays else r"classifier.\1"),
-        (r"head_dist\.(.*)", r"distillation_classifier.\1"),
+        [
+            ("cls_token", f"{model}.embeddings.cls_token"),
+            ("dist_token", f"{model}.embeddings.distillation_token"),
+            ("pos_embed", f"{model}.embeddings.position_embeddings"),
+            (r"patch_embed\.proj\.(.*)", rf"{model}.embeddings.patch_embeddings.projection.\1"),
+            (r"blocks\.(\d+)\.attn\.proj\.(.*)", rf"{block}{output}.\2"),
+            (r"blocks\.(\d+)\.norm1\.(.*)", rf"{block}layernorm_before.\2"),
+            (r"blocks\.(\d+)\.norm2\.(.*)", rf"{block}layernorm_after.\2"),
+            (r"blocks\.(\d+)\.mlp\.fc1\.(.*)", rf"{block}{fc1}.\2"),
+            (r"blocks\.(\d+)\.mlp\.fc2\.(.*)", rf"{block}{fc2}.\2"),
+            (r"norm\.(.*)", rf"{model}.layernorm.\1"),
+            (r"head\.(.*)", r"cls_classifier.\1" if "dist_token" in arrays else r"classifier.\1"),
+            (r"head_dist\.(.*)", r"distillation_classifier.\1"),
+        ],
     )
 
 
@@ -91,16 +83,18 @@ def torchvision(arrays):
     layer = r"encoder.layers.encoder_layer_\1."
     return renamed(
         arrays,
-        ("cls_token", "class_token"),
-        ("pos_embed", "encoder.pos_embedding"),
-        (r"patch_embed\.proj\.(.*)", r"conv_proj.\1"),
-        (r"blocks\.(\d+)\.attn\.qkv\.(.*)", layer + r"self_attention.in_proj_\2"),
-        (r"blocks\.(\d+)\.attn\.proj\.(.*)", layer + r"self_attention.out_proj.\2"),
-        (r"blocks\.(\d+)\.norm([12])\.(.*)", layer + r"ln_\2.\3"),
-        (r"blocks\.(\d+)\.mlp\.fc1\.(.*)", layer + r"mlp.0.\2"),
-        (r"blocks\.(\d+)\.mlp\.fc2\.(.*)", layer + r"mlp.3.\2"),
-        (r"norm\.(.*)", r"encoder.ln.\1"),
-        (r"head\.(.*)", r"heads.head.\1"),
+        [
+            ("cls_token", "class_token"),
+            ("pos_embed", "encoder.pos_embedding"),
+            (r"patch_embed\.proj\.(.*)", r"conv_proj.\1"),
+            (r"blocks\.(\d+)\.attn\.qkv\.(.*)", layer + r"self_attention.in_proj_\2"),
+            (r"blocks\.(\d+)\.attn\.proj\.(.*)", layer + r"self_attention.out_proj.\2"),
+            (r"blocks\.(\d+)\.norm([12])\.(.*)", layer + r"ln_\2.\3"),
+            (r"blocks\.(\d+)\.mlp\.fc1\.(.*)", layer + r"mlp.0.\2"),
+            (r"blocks\.(\d+)\.mlp\.fc2\.(.*)", layer + r"mlp.3.\2"),
+            (r"norm\.(.*)", r"encoder.ln.\1"),
+            (r"head\.(.*)", r"heads.head.\1"),
+        ],
     )
 
 
@@ -246,7 +240,7 @@ CASES = {
     "timm DeiT III": (DEIT3, DEIT3, "timm"),
     "timm parallel": (PARALLEL, PARALLEL, "timm"),
     "timm ResNet": (R18, R18, "timm"),
-    "official DeiT III": (renamed(DEIT3, (r"(.*)\.ls(\d)\.gamma", r"\1.gamma_\2")), DEIT3, "official (DeiT III)"),
+    "official DeiT III": (renamed(DEIT3, [(r"(.*)\.ls(\d)\.gamma", r"\1.gamma_\2")]), DEIT3, "official (DeiT III)"),
     "official parallel": (OFFICIAL_PARALLEL, PARALLEL, "official (parallel ViT)"),
     "hf ViT": (hugging_face(vit(), "vit", old=True), vit(), "hf (ViT, DeiT)"),
     "hf ViT 5": (hugging_face(vit(), "vit", old=False), vit(), "hf (ViT, DeiT)"),

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from passl.modeling.backbones import BEiT, Swin, SwinV2
-from passl.weights import load_weights
 from passl.weights.convert import normalise, to_layout
-from tests.weights.convert.cases import reference, same
+from tests.weights.convert.cases import check_return, reference, renamed, same
 
 
 def small(golden):
@@ -29,18 +28,6 @@ def small(golden):
 
 SWIN, SWIN_V2 = small("timm__swin_tiny_patch4_window7_224"), small("timm__swinv2_tiny_window8_256")
 BEIT = small("timm__beit_base_patch16_224")
-
-
-def renamed(arrays, rules):
-    """Each name under the first rule that fits."""
-    result = {}
-    for name, array in arrays.items():
-        for pattern, to in rules:
-            if re.fullmatch(pattern, name):
-                name = re.sub(pattern, to, name)
-                break
-        result[name] = array
-    return result
 
 
 def end_of_stage(arrays, root=""):
@@ -153,10 +140,4 @@ def test_layouts_come_back_as_timms(case):
     ids=["swin official", "swin hf", "swin v2 official", "swin v2 hf", "beit hf", "beit hf pre-training"],
 )
 def test_models_load_with_nothing_missing(model, convert):
-    state = {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
-    arrays = to_layout({f"architecture.{name}": array for name, array in state.items()})
-    for parameter in model.parameters():
-        parameter.set_value(parameter + 1.0)
-    report = load_weights(model, convert(arrays))
-    assert report.missing == report.unexpected == []
-    assert all((tensor.numpy() == state[name]).all() for name, tensor in model.state_dict().items())
+    check_return(model, convert)
