@@ -70,12 +70,14 @@ def read_arrays(path: str | Path, ignore_globals: Collection[str] = ()) -> dict[
     path = Path(path)
     head = _head(path)
     try:
+        if _opens_safetensors(path, head):  # first: its length may begin with any byte, a pickle's too
+            return read_safetensors(path)[0]
         if head[:2] == b"PK":
             return _read_zip(path, ignore_globals)
         if head[:1] == b"\x80" or head[:1] in b"(}]c":
             return flatten(path, _read_pickle(path, ignore_globals))
         if head[8:9] == b"{":
-            return read_safetensors(path)[0]
+            return read_safetensors(path)[0]  # says what is wrong with the length
     except CheckpointError:
         raise
     except _DAMAGE as error:
@@ -98,6 +100,11 @@ def _head(path: Path) -> bytes:
     if not head:
         raise CheckpointError(f"{path} is empty (0 bytes); copy or download it again")
     return head
+
+
+def _opens_safetensors(path: Path, head: bytes) -> bool:
+    """Whether the file begins with the length of a header that it can hold, then a JSON object."""
+    return head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= path.stat().st_size - 8
 
 
 def _describe(path: Path, head: bytes) -> str:

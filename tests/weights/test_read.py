@@ -16,6 +16,18 @@ from tests.weights.torch_writer import contiguous, write_legacy, write_zip
 W = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 
+def test_a_safetensors_file_is_one_whatever_the_length_of_its_header(tmp_path):
+    """The length comes first; its low byte is also how a pickle or a zip archive may begin."""
+    seen = set()
+    for padding in range(0, 300, 8):
+        path = tmp_path / "a.safetensors"
+        with open(path, "wb") as stream:
+            write_safetensors(stream, {"w": W}, {"note": "x" * padding})
+        seen.add(path.read_bytes()[0])
+        np.testing.assert_array_equal(read_arrays(path)["w"], W)
+    assert {0x80, ord("("), ord("x")} <= seen  # safetensors pads headers to multiples of 8
+
+
 @pytest.mark.parametrize("protocol", [2, 3, 4])
 def test_a_file_of_paddle_save_reads_like_paddle_load(tmp_path, protocol):
     net = paddle.nn.Sequential(paddle.nn.Linear(3, 4), paddle.nn.BatchNorm1D(4))

@@ -43,7 +43,9 @@ def convert_file(
     arrays = read_arrays(source, ignore_globals)
     normal = normalise(arrays, layout, prefix, paddle_file=source.suffix in PADDLE_SUFFIXES)
     ours = {name if name.startswith(HEAD) else BACKBONE + name: array for name, array in normal.arrays.items()}
-    metadata = {"format": _FORMAT[to], "source": source.name, "layout": normal.layout}
+    metadata = {"format": _FORMAT[to]}
+    if to == "passl":  # a file for timm is, to the byte, what timm itself would write
+        metadata |= {"source": source.name, "layout": normal.layout}
     write_safetensors_atomic(target, to_layout(ours, to), metadata)
     return normal
 

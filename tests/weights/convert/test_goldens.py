@@ -4,6 +4,8 @@
 import pytest
 
 from passl.weights.convert import normalise, to_layout
+from passl.weights.convert.files import convert_file
+from passl.weights.safetensors import write_safetensors
 from tests.weights.convert.cases import GOLDENS, reference, same
 
 
@@ -16,3 +18,13 @@ def test_the_round_trip_is_exact(golden):
     assert not any(name.endswith(("running_mean", "running_var")) for name in ours)
     back = to_layout(ours)
     same(back, arrays)
+
+
+@pytest.mark.parametrize("golden", sorted(path.stem for path in GOLDENS.glob("timm__*.npz")))
+def test_files_come_back_to_the_byte(golden, tmp_path):
+    timm, ours, back = (tmp_path / f"{name}.safetensors" for name in ("timm", "ours", "back"))
+    with open(timm, "wb") as stream:
+        write_safetensors(stream, reference(golden), {"format": "pt"})
+    assert convert_file(timm, ours).layout == "timm"
+    convert_file(ours, back, to="timm")
+    assert back.read_bytes() == timm.read_bytes()
