@@ -26,6 +26,7 @@ FAMILIES = (
     "deit",
     "deit3",
     "dinov2",
+    "efficientnet",
     "gmlp",
     "hmlp",
     "lv_vit",

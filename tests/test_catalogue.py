@@ -179,6 +179,27 @@ PARAMETERS = {
     "mixer_l32_224": 206_939_264,
     "mixer_s16_224": 18_528_264,
     "mixer_s32_224": 19_104_624,
+    "efficientnet_b0": 5_288_548,
+    "efficientnet_b1": 7_794_184,
+    "efficientnet_b2": 9_109_994,
+    "efficientnet_b3": 12_233_232,
+    "efficientnet_b4": 19_341_616,
+    "efficientnet_b5": 30_389_784,
+    "efficientnet_b6": 43_040_704,
+    "efficientnet_b7": 66_347_960,
+    "tf_efficientnet_b0": 5_288_548,
+    "tf_efficientnet_b1": 7_794_184,
+    "tf_efficientnet_b2": 9_109_994,
+    "tf_efficientnet_b3": 12_233_232,
+    "tf_efficientnet_b4": 19_341_616,
+    "tf_efficientnet_b5": 30_389_784,
+    "tf_efficientnet_b6": 43_040_704,
+    "tf_efficientnet_b7": 66_347_960,
+    "tf_efficientnet_lite0": 4_652_008,
+    "tf_efficientnet_lite1": 5_416_680,
+    "tf_efficientnet_lite2": 6_092_072,
+    "tf_efficientnet_lite3": 8_197_096,
+    "tf_efficientnet_lite4": 13_006_568,
     "regnety_002": 3_162_996,
     "regnety_004": 4_344_144,
     "regnety_006": 6_055_160,
@@ -308,7 +329,7 @@ def test_sizes_in_the_config_agree(name):
     crop, resize = (config.dataloader[s].dataset.transforms for s in ("train", "val"))
     size = config.model.architecture.get("img_size", crop[0]["size"])  # some take any size
     assert crop[0]["size"] == resize[-1]["size"] == size
-    assert resize[0]["size"] in (size, int(size / 0.9), int(size / 0.875))
+    assert resize[0]["size"] in (size, size + 32, int(size / 0.9), int(size / 0.875))
     assert crop[0]["interpolation"] == resize[0]["interpolation"]
     assert config.dataloader.train.batch_transforms == config.dataloader.val.batch_transforms
     assert config.model.name == "Classifier"

@@ -4,7 +4,7 @@
 ``published.tsv`` has a row for each: top-1 is timm's evaluation under the settings of the row (results-imagenet.csv
 of timm 1.0.29); the last two columns are the authors' own figure and the crop they used, where it differs.
 Names are timm's, ``model.tag``.  Models that timm does not have: CvT and T2T-ViT by PaddleViT's evaluation of the
-converted weights, LV-ViT by the authors' own.
+converted weights, LV-ViT by the authors' own.  EfficientNet's rows are those of an earlier timm, at commit 0173a139.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _SOURCES = {
     "swinv2": "Microsoft, https://github.com/microsoft/Swin-Transformer",
     "beit": "Microsoft, https://github.com/microsoft/unilm",
     "beitv2": "Microsoft, https://github.com/microsoft/unilm",
+    "efficientnet": "timm, https://github.com/huggingface/pytorch-image-models",
+    "tf": "Google, https://github.com/tensorflow/tpu/tree/master/models/official/efficientnet",
     "pvt": "the authors, https://github.com/whai362/PVT",
     "miil": "Alibaba, https://github.com/Alibaba-MIIL/ImageNet21K",
     "tv": "torchvision, https://github.com/pytorch/vision",
@@ -49,7 +51,8 @@ _SOURCES = {
 }
 
 
-# by model and first word of the tag, by that word, or by the first word of the model, where it is not ImageNet's
+# by model and first word of the tag, by that word, by the model without its last number, or by the first word of the
+# model, where it is not ImageNet's
 _NORMALISATION = {
     "vit": INCEPTION,
     "beit": INCEPTION,
@@ -59,9 +62,15 @@ _NORMALISATION = {
     "laion2b": CLIP,
     "openai": CLIP,
     "vit_large_patch14_clip.laion2b": INCEPTION,
+    "ap": INCEPTION,
+    "tf_efficientnet_lite": INCEPTION,
 }
 
-_LARGE_EPSILON = ("resnet", "swin", "cvt", "t2t", "lvvit", "levit")  # families whose norms have 1e-5 instead of 1e-6
+# of the norms, by how the first word of the model begins, where it is not 1e-6
+_EPSILON = {
+    **dict.fromkeys(("resnet", "swin", "cvt", "t2t", "lvvit", "levit", "efficientnet"), 1e-5),
+    "tf": 1e-3,
+}
 
 
 @functools.cache
@@ -74,8 +83,9 @@ def known_cards() -> dict[str, Card]:
         name = row["name"]
         model, tag = name.split(".")
         family, author = model.split("_")[0], tag.split("_")[0]
-        keys = (f"{model.rpartition('_')[0]}.{author}", author, family)
+        keys = (f"{model.rpartition('_')[0]}.{author}", author, model.rstrip("0123456789"), family)
         mean, std = next((_NORMALISATION[key] for key in keys if key in _NORMALISATION), IMAGENET)
+        epsilon = next((value for start, value in _EPSILON.items() if family.startswith(start)), 1e-6)
         official = {key: float(row[f"official_{key}"]) for key in ("top1", "crop_fraction") if row[f"official_{key}"]}
         cards[name] = Card(
             name=name,
@@ -85,7 +95,7 @@ def known_cards() -> dict[str, Card]:
             interpolation=row["interpolation"],
             mean=mean,
             std=std,
-            norm_eps=1e-5 if family.startswith(_LARGE_EPSILON) or "_clip_" in model else 1e-6,
+            norm_eps=1e-5 if "_clip_" in model else epsilon,
             top1=float(row["top1"]),
             official=official or None,
             source=_SOURCES.get(author) or _SOURCES[family],

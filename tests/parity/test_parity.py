@@ -40,6 +40,11 @@ def same_name(name: str) -> str:
     return name if name.startswith("head.") else f"architecture.{name}"
 
 
+def efficientnet_name(name: str) -> str:
+    """The same for EfficientNet, whose classifier is ``classifier``."""
+    return name.replace("classifier.", "head.fc.") if name.startswith("classifier.") else timm_name(name)
+
+
 def convnext_name(name: str) -> str:
     """The same for ConvNeXt, whose last norm timm counts to the classifier."""
     return same_name(name.replace("head.norm.", "norm."))
@@ -150,6 +155,8 @@ CASES = [
     Case("timm__pvt_v2_b2_li", "pvt_v2_b2_li", slow=True),
     Case("timm__regnety_016", "regnety_016", same_name),
     Case("timm__regnety_160", "regnety_160", same_name, slow=True),
+    Case("timm__efficientnet_b0", "efficientnet_b0", efficientnet_name),
+    Case("timm__tf_efficientnet_lite0", "tf_efficientnet_lite0", efficientnet_name),
     Case("timm__resnet18", "resnet18", resnet_name),
     Case("timm__resnet50", "resnet50", resnet_name),
 ]

@@ -70,6 +70,12 @@ def test_known_cards_hold_the_published_settings():
     assert (card.norm_eps, card.official) == (1e-5, {"top1": 83.5, "crop_fraction": 0.875})
     assert known_card("beit_large_patch16_512").mean == (0.5, 0.5, 0.5) != known_card("swin_s3_tiny_224").mean
     assert known_card("beitv2_large_patch16_224.in1k_ft_in1k").mean == (0.485, 0.456, 0.406)
+    card = known_card("tf_efficientnet_b4.ap_in1k")
+    assert (card.mean, card.norm_eps, card.img_size, card.resize_size) == ((0.5, 0.5, 0.5), 1e-3, 380, 412)
+    card = known_card("tf_efficientnet_lite3")
+    assert (card.mean, card.norm_eps, card.interpolation) == ((0.5, 0.5, 0.5), 1e-3, "bilinear")
+    assert known_card("tf_efficientnet_b0.in1k").mean == (0.485, 0.456, 0.406)
+    assert (known_card("efficientnet_b0").norm_eps, known_card("efficientnet_b0").top1) == (1e-5, 77.69)
     card = known_card("cait_m48_448")
     assert (card.img_size, card.crop_fraction, card.top1) == (448, 1.0, 86.48)
 

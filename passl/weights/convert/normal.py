@@ -16,7 +16,23 @@ import numpy as np
 
 from passl.utils.errors import CheckpointError, did_you_mean
 
-from . import beit, clip, convnext, cvt, dinov2, levit, mlp, pvt, regnet, resnet, swin, timm_names, vit, xcit
+from . import (
+    beit,
+    clip,
+    convnext,
+    cvt,
+    dinov2,
+    efficientnet,
+    levit,
+    mlp,
+    pvt,
+    regnet,
+    resnet,
+    swin,
+    timm_names,
+    vit,
+    xcit,
+)
 from .table import Arrays, Layout, Rule
 
 BACKBONE, HEAD = "architecture.", "head."  # our names in a whole model
@@ -41,6 +57,7 @@ LAYOUTS: tuple[Layout, ...] = (
     *mlp.LAYOUTS,
     *convnext.LAYOUTS,
     *cvt.LAYOUTS,
+    *efficientnet.LAYOUTS,
     *pvt.LAYOUTS,
     *regnet.LAYOUTS,
     *resnet.LAYOUTS,
@@ -66,7 +83,7 @@ _HEAD = re.compile(r"(head|fc|classifier|head_dist|cls_classifier|distillation_c
 _ROOTS = re.compile(
     r"(cls_token|dist_token|reg_token|mask_token|pos_embed|patch_embed\w*|blocks\w*|norm\w*|fc_norm|head\w*|conv1|bn1|fc"
     r"|layer[1-4]|s[1-4]|stem\w*|stages\w*|stage\d|layers|downsample_layers|tokens_to_token|cls_attn_blocks|block\d"
-    r"|classifier)(\..*)?"
+    r"|classifier|conv_stem|conv_head|bn2)(\..*)?"
 )
 _LINEAR = re.compile(r"(?!.*(embedding|embeddings|embed_tokens)\.weight$).*\.weight")
 _STATISTICS = {"running_mean": "_mean", "running_var": "_variance"}

@@ -20,6 +20,7 @@ _FAMILIES: tuple[tuple[str, str, dict[str, str]], ...] = (
         r"stages\.0\.0\.conv1_1x1\.conv\.weight",
         {"head.fc": "head.proj", "attn_pool": "head"},
     ),
+    ("EfficientNet", r"blocks\.0\.0\.conv_dw\.weight", {"head.fc": "classifier"}),
     ("RegNet", r"s1\.b1\.conv1\.conv\.weight", {"head.fc": "head.fc"}),
 )
 _DEFAULT = {"head.fc": "head", "head.fc_dist": "head_dist", "head.fc_aux": "aux_head"}

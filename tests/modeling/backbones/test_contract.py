@@ -20,6 +20,7 @@ TINY = {
     "ConvNeXt": {"depths": [1, 1, 4, 1], "dims": [8, 16, 24, 32]},
     "ConvViT": {"img_size": 32, "embed_dims": [8, 16, 24], "depths": [1, 1, 2], "num_heads": 3},
     "CvT": {"dims": [8, 16, 32], "depths": [1, 1, 2], "num_heads": [1, 2, 4]},
+    "EfficientNet": {"width_factor": 0.25, "depth_factor": 0.25},
     "LVViT": {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 3, "num_heads": 4, "skip_lam": 1.0},
     "LeViT": {"img_size": 32, "embed_dims": [32, 48], "key_dim": 16, "depths": [1, 2], "num_heads": [2, 3]},
     "Mixer": {**TINY_MLP, "tokens_mlp_dim": 16, "channels_mlp_dim": 64},
