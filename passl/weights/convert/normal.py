@@ -40,7 +40,7 @@ PASSL = Layout(
     name="passl",
     family="any",
     orientation="paddle",
-    signature=(r"head\.(fc|fc_cls)\.weight",),
+    signature=(r"head\.(fc|fc_cls)\.(linear\.)?weight",),
     absent=(r"head\.norm\..*",),
     rules=(Rule(r"head\.fc_cls\.(weight|bias)", r"head.fc.\1"),),  # PASSL 1 called CaiT's classifier so
 )
