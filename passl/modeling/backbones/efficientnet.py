@@ -70,7 +70,7 @@ class MBConv(nn.Layer):
         stride: of the depthwise convolution.
         lite, padding, epsilon: see :class:`EfficientNet`.
         drop_path: stochastic depth rate, in [0, 1).
-    Shape: [B, in_chans, h, w] -> [B, dim, h / stride, w / stride].
+    Shape: [B, in_chans, h, w] -> [B, dim, h / stride, w / stride], rounded up.
     """
 
     def __init__(self, in_chans, dim, expansion, kernel, stride, lite, padding, epsilon, drop_path):
@@ -103,6 +103,10 @@ class MBConv(nn.Layer):
 @BACKBONES.register()
 class EfficientNet(StagedBackbone):
     """EfficientNet B0 to B7, and with ``lite=True`` EfficientNet-Lite.
+
+    ``forward_intermediates`` counts the paper's seven stages of blocks, whose maps have a 2nd, 4th, 8th, 16th, 16th,
+    32nd and 32nd of the image's sides, and as an eighth the last convolution.  As in timm, a step moves the norms'
+    running statistics by a tenth; in the official code it is a hundredth.
 
     Args:
         in_chans: input channels.
