@@ -18,7 +18,10 @@ ALLOWED = {
     "optim": {"utils"},
     "weights": {"utils", "modeling"},
     "visualize": {"utils"},
-    "engine": {"utils", "modeling", "losses", "methods", "data", "optim", "weights", "visualize", "runtime"},
+    "engine": {
+        *("utils", "modeling", "losses", "methods", "data", "optim", "weights", "visualize"),
+        *("runtime", "catalogue"),
+    },
 }
 
 

@@ -6,16 +6,20 @@
         -o 'evaluate.evaluators=[{name: KNN, k: [10, 20]}, {name: LinearProbe}]' --json result.json
 
 Training images are read only by evaluators that need them (kNN, linear probe): dataloader.bank.
+
+Where the weights have a card (beside the file or in its header), its crop, interpolation, image size, normalisation
+and norm epsilon rule over the config; -o on a key that the card rules must say the same, or is an error. --no-card
+lets the config rule.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # works in a checkout that is not installed
 
-from passl.engine.cli import config_parser, run_tool
+from passl.engine.card import apply_card, find_card
+from passl.engine.cli import config_parser, parse_with_weights, run_tool, write_json
 from passl.engine.evaluate import evaluate
 from passl.engine.setup import setup_evaluation
 from passl.utils.config import get_config
@@ -24,26 +28,34 @@ from passl.utils.schema import check_config
 
 
 def main():
-    parser = config_parser(__doc__)
-    parser.add_argument("--weights", metavar="PATH", required=True, help="a weight file or a checkpoint folder")
-    parser.add_argument("--json", metavar="PATH", type=Path, help="also write the figures to this file")
-    args = parser.parse_args()
+    args = parse_with_weights(config_parser(__doc__))
     cfg = check_config(get_config(args.config, args.override), training=False)
+    card = find_card(args.weights, ignore=args.no_card)
+    if card is not None:
+        cfg = apply_card(cfg, card, args.override)
     method, evaluators, val_loader, bank_loader = setup_evaluation(cfg, args.weights)
     begin = time.perf_counter()
     figures = evaluate(method, evaluators, val_loader, bank_loader)
     seconds = time.perf_counter() - begin
     if not is_main():
         return
-    width = max(map(len, figures))
-    print(f"{args.weights} on {len(val_loader.dataset)} images ({seconds:.1f} s)")
-    for name, value in figures.items():
-        print(f"  {name:<{width}}  {value:9.4f}")
+    images = len(val_loader.dataset)
+    print(f"{args.weights} on {images} images ({seconds:.1f} s)")
+    print_figures(figures, card)
     if args.json:
-        result = {"config": args.config, "weights": args.weights, "images": len(val_loader.dataset), **figures}
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps(result | {"seconds": round(seconds, 3)}, indent=1) + "\n")
-        print(f"written to {args.json}")
+        result = {"config": args.config, "weights": args.weights, "images": images, **figures}
+        of_card = {} if card is None else {"card": card.name, "published_top1": card.top1}
+        write_json(args.json, result | of_card | {"seconds": round(seconds, 3)})
+
+
+def print_figures(figures, card):
+    """One line for each figure, the accuracy beside the published one."""
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        published = ""
+        if name == "top1" and card is not None and card.top1 is not None:
+            published = f"   published on ImageNet-1k: {card.top1:.2f}, difference {value - card.top1:+.2f}"
+        print(f"  {name:<{width}}  {value:9.4f}{published}")
 
 
 if __name__ == "__main__":

@@ -4,27 +4,55 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from passl.utils import distributed
-from passl.utils.errors import PasslError
+from passl.utils.errors import ConfigError, PasslError
+from passl.weights.card import card_path
 
 
-def config_parser(description: str | None, default: str | None = None) -> argparse.ArgumentParser:
-    """A parser with ``-c`` (required unless there is a default) and ``-o``, as every tool that reads a config has."""
+def config_parser(
+    description: str | None, default: str | None = None, required: bool = True
+) -> argparse.ArgumentParser:
+    """A parser with ``-c`` (by default required unless it has a default) and ``-o``, as tools with a config have."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     example = default or "configs/cait/cait_s24_224.yaml"
     parser.add_argument(
-        "-c", "--config", required=default is None, default=default, metavar="YAML", help=f"e.g. {example}"
+        "-c", "--config", required=required and default is None, default=default, metavar="YAML", help=f"e.g. {example}"
     )
     parser.add_argument(
         "-o", "--override", action="append", default=[], metavar="KEY=VALUE",
         help="change one value, e.g. -o epochs=5 -o dataloader.train.batch_size=64; may be given many times",
     )  # fmt: skip
     return parser
+
+
+def parse_with_weights(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The arguments, among them ``--weights``, ``--no-card`` and ``--json``.
+
+    Raises:
+        ConfigError: the figures would be written over the card of the weights.
+    """
+    parser.add_argument("--weights", metavar="PATH", required=True, help="a weight file or a checkpoint folder")
+    parser.add_argument("--no-card", action="store_true", help="the config rules, not the card of the weights")
+    parser.add_argument("--json", metavar="PATH", type=Path, help="also write the result to this file")
+    args = parser.parse_args()
+    if args.json and args.json.resolve() == card_path(args.weights).resolve():
+        raise ConfigError(f"{args.json} is where the card of {args.weights} lies: choose another name", source="--json")
+    return args
+
+
+def write_json(path: Path, result: dict[str, Any]) -> None:
+    """Write the result of a tool, and say so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"written to {path}")
 
 
 def run_tool(main: Callable[[], int | None]) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,12 +21,13 @@ from passl.utils.log import log_to_file, logger
 from passl.utils.registry import BATCH_TRANSFORMS, DATASETS, EVALUATORS, OPTIMIZERS, SCHEDULES, build
 from passl.utils.seed import INIT, seed_everything
 from passl.weights import load_weights
-from passl.weights.safetensors import read_metadata
 
 from .amp import Precision
 from .checkpoint import Checkpoint, latest_checkpoint, load_checkpoint
+from .evaluate import TopK
 from .plan import Plan
-from .run import Run, load_model_arrays
+from .pretrained import load_trained
+from .run import Run
 from .writer import Writer
 
 
@@ -108,20 +108,14 @@ def setup_evaluation(cfg: Config, weights: str) -> tuple[Method, list, Loader, L
         weights: a weight file of any known layout, or a checkpoint folder.
     Raises:
         ConfigError: the config names no evaluators or no images to evaluate on.
+        CheckpointError: the weights do not fit, or lack the classifier that TopK needs.
     """
     start_device(cfg)
     evaluators = [build(e, EVALUATORS) for e in cfg.evaluate.evaluators]
     if not evaluators:
         raise ConfigError("evaluate.evaluators is empty: add e.g. -o 'evaluate.evaluators=[{name: TopK}]'")
     method = build_model(cfg)
-    path = Path(weights)
-    if path.is_dir():
-        checkpoint = load_checkpoint(path)
-        load_model_arrays(method, checkpoint.model, weights)
-        classes = checkpoint.state["classes"]
-    else:
-        logger.info("%s", load_weights(method, path))
-        classes = stored_classes(path)
+    classes = load_trained(method, weights, classifies=any(isinstance(e, TopK) for e in evaluators))
     val_loader = evaluation_loader(cfg, "val", classes)
     if val_loader is None:
         raise ConfigError("dataloader.val is missing: it says which images to evaluate on")
@@ -129,12 +123,22 @@ def setup_evaluation(cfg: Config, weights: str) -> tuple[Method, list, Loader, L
     return method, evaluators, val_loader, evaluation_loader(cfg, "bank", classes) if needs_bank else None
 
 
-def stored_classes(path: Path) -> list[str] | None:
-    """The class names that passl wrote into a weight file, if it did."""
-    if path.suffix != ".safetensors":
-        return None
-    metadata = read_metadata(path)
-    return json.loads(metadata["classes"]) if "classes" in metadata else None
+def setup_prediction(cfg: Config, weights: str) -> tuple[Method, list, list, list[str] | None]:
+    """The method with its weights, how images of ``dataloader.val`` are transformed, and class names where known.
+
+    Args:
+        cfg: what ``check_config`` returned.
+        weights: a weight file of any known layout, or a checkpoint folder.
+    Raises:
+        ConfigError: the config does not say how to transform images.
+    """
+    start_device(cfg)
+    val = cfg.dataloader.val
+    if val is None:
+        raise ConfigError("dataloader.val is missing: its transforms are those of the images to predict")
+    method = build_model(cfg)
+    classes = load_trained(method, weights, classifies=True)
+    return method, val.dataset.get("transforms") or [], val.batch_transforms, classes
 
 
 def make_plan(cfg: Config, num_batches: int) -> Plan:
