@@ -122,14 +122,9 @@ class AdamW(Optimizer):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        learning_rate: float,
-        weight_decay: float = 0.01,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-8,
-    ):
+        self, parameters: Iterable[Any], learning_rate: float, weight_decay: float = 0.01, beta1: float = 0.9,
+        beta2: float = 0.999, epsilon: float = 1e-8,
+    ):  # fmt: skip
         super().__init__(parameters, learning_rate, weight_decay)
         self.beta1, self.beta2, self.epsilon = float(beta1), float(beta2), float(epsilon)
 
@@ -198,13 +193,9 @@ class SGD(Optimizer):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        learning_rate: float,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
+        self, parameters: Iterable[Any], learning_rate: float, weight_decay: float = 0.0, momentum: float = 0.9,
         nesterov: bool = False,
-    ):
+    ):  # fmt: skip
         super().__init__(parameters, learning_rate, weight_decay)
         self.momentum, self.nesterov = float(momentum), bool(nesterov)
 
@@ -232,13 +223,9 @@ class LARS(Optimizer):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[Any],
-        learning_rate: float,
-        weight_decay: float = 0.0,
-        momentum: float = 0.9,
+        self, parameters: Iterable[Any], learning_rate: float, weight_decay: float = 0.0, momentum: float = 0.9,
         trust_coefficient: float = 0.001,
-    ):
+    ):  # fmt: skip
         super().__init__(parameters, learning_rate, weight_decay)
         self.momentum, self.trust_coefficient = float(momentum), float(trust_coefficient)
 

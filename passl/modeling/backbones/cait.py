@@ -121,9 +121,9 @@ class CaiT(TokenBackbone):
         super().__init__()
         self.num_features = embed_dim
         self.patch_embed = PatchEmbed(img_size, patch_size, in_chans, embed_dim)
-        self.cls_token = self.create_parameter([1, 1, embed_dim])
         self.pos_embed = self.create_parameter([1, self.patch_embed.num_patches, embed_dim])
         self.pos_drop = nn.Dropout(drop_rate)
+        self.cls_token = self.create_parameter([1, 1, embed_dim])
 
         def block(attention, drop_path):
             attn = attention(embed_dim, num_heads, qkv_bias, attn_drop_rate, drop_rate)

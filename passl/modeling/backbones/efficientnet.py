@@ -16,12 +16,13 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, linear_drop_path
+from passl.modeling.layers import DropPath, SqueezeExcitation, linear_drop_path
 from passl.utils.registry import BACKBONES
 
 from .base import StagedBackbone
 
 STEM_WIDTH, HEAD_WIDTH = 32, 1280
+EXCITATION = ("conv_reduce", "conv_expand")  # timm's names
 # Table 1 of the paper: expansion, side of the kernel, stride of the first block, width, number of blocks.
 STAGES = (
     (1, 3, 1, 16, 1),
@@ -32,27 +33,6 @@ STAGES = (
     (6, 5, 2, 192, 4),
     (6, 3, 1, 320, 1),
 )
-
-
-class SqueezeExcitation(nn.Layer):
-    """Scales each channel by a number in (0, 1) that the mean of all channels decides.
-
-    Paper: Squeeze-and-Excitation Networks, CVPR 2018, https://arxiv.org/abs/1709.01507, here with SiLU
-
-    Args:
-        dim: channels.
-        hidden_dim: width between the two layers.
-    Shape: [B, dim, h, w], unchanged.
-    """
-
-    def __init__(self, dim, hidden_dim):
-        super().__init__()
-        self.conv_reduce = nn.Conv2D(dim, hidden_dim, 1)
-        self.conv_expand = nn.Conv2D(hidden_dim, dim, 1)
-
-    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        scale = self.conv_expand(F.silu(self.conv_reduce(x.mean([2, 3], keepdim=True))))  # [B, C, 1, 1]
-        return x * F.sigmoid(scale)
 
 
 class MBConv(nn.Layer):
@@ -82,7 +62,9 @@ class MBConv(nn.Layer):
             self.bn1 = nn.BatchNorm2D(inner, epsilon=epsilon)
         self.conv_dw = _conv(inner, inner, kernel, stride, padding, groups=inner)
         self.add_sublayer("bn2" if self.widens else "bn1", nn.BatchNorm2D(inner, epsilon=epsilon))
-        self.se = nn.Identity() if lite else SqueezeExcitation(inner, in_chans // 4)
+        self.se = (
+            nn.Identity() if lite else SqueezeExcitation(inner, in_chans // 4, F.silu, ("conv_reduce", "conv_expand"))
+        )
         self.add_sublayer("conv_pwl" if self.widens else "conv_pw", _conv(inner, dim))
         self.add_sublayer("bn3" if self.widens else "bn2", nn.BatchNorm2D(dim, epsilon=epsilon))
         self.act = _activation(lite)

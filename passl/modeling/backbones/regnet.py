@@ -15,7 +15,7 @@ import paddle
 import paddle.nn.functional as F
 from paddle import nn
 
-from passl.modeling.layers import DropPath, linear_drop_path
+from passl.modeling.layers import DropPath, SqueezeExcitation, linear_drop_path
 from passl.modeling.layers.conv_norm import ConvNorm
 from passl.modeling.layers.init import init_kaiming, zeros_
 from passl.utils.registry import BACKBONES
@@ -23,25 +23,6 @@ from passl.utils.registry import BACKBONES
 from .base import StagedBackbone
 
 STEM_WIDTH = 32
-
-
-class SqueezeExcitation(nn.Layer):
-    """Scales each channel by a number in (0, 1) that the mean of all channels decides.
-
-    Args:
-        dim: channels.
-        hidden_dim: width between the two layers.
-    Shape: [B, dim, h, w], unchanged.
-    """
-
-    def __init__(self, dim, hidden_dim):
-        super().__init__()
-        self.fc1 = nn.Conv2D(dim, hidden_dim, 1)
-        self.fc2 = nn.Conv2D(hidden_dim, dim, 1)
-
-    def forward(self, x: paddle.Tensor) -> paddle.Tensor:
-        scale = self.fc2(F.relu(self.fc1(x.mean([2, 3], keepdim=True))))  # [B, C, 1, 1]
-        return x * F.sigmoid(scale)
 
 
 class RegNetBlock(nn.Layer):
@@ -110,10 +91,7 @@ class RegNetY(StagedBackbone):
 
         self.apply(init_kaiming)
         for layer in self.sublayers():
-            if isinstance(layer, SqueezeExcitation):
-                zeros_(layer.fc1.bias)
-                zeros_(layer.fc2.bias)
-            elif zero_init_residual and isinstance(layer, RegNetBlock):
+            if zero_init_residual and isinstance(layer, RegNetBlock):
                 zeros_(layer.conv3.bn.weight)
 
     def _enter(self, images):

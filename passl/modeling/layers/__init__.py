@@ -12,6 +12,7 @@ from .norm import LayerNorm2d, LayerScale, SyncBatchNorm, convert_sync_batchnorm
 from .parallel_block import ParallelBlock
 from .patch_embed import PatchEmbed, check_image_size, pair, replace_masked, select_tokens
 from .pos_embed import resize_pos_embed, sincos_2d
+from .squeeze_excitation import SqueezeExcitation
 from .window import Windows
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ParallelBlock",
     "PatchEmbed",
     "QuickGELU",
+    "SqueezeExcitation",
     "SwiGLU",
     "SyncBatchNorm",
     "Windows",

@@ -4,7 +4,7 @@ from __future__ import annotations
 import paddle
 import pytest
 
-from passl.modeling.backbones.regnet import RegNetBlock, RegNetY, SqueezeExcitation, stage_plan
+from passl.modeling.backbones.regnet import RegNetBlock, RegNetY, stage_plan
 
 SMALL = {"depth": 4, "initial_width": 8, "slope": 8, "quantization": 2, "group_width": 8}
 
@@ -29,13 +29,6 @@ def test_groups_are_never_wider_than_a_stage():
 def test_numbers_outside_the_design_space_are_refused(wrong):
     with pytest.raises(ValueError, match=r"initial_width .* slope .* quantization"):
         RegNetY(**{**SMALL, **wrong})
-
-
-def test_excitation_scales_whole_channels_by_less_than_one():
-    x = paddle.rand([2, 4, 3, 3]) + 0.5
-    scale = SqueezeExcitation(4, 2)(x) / x
-    assert (scale > 0).all() and (scale < 1).all()
-    assert paddle.allclose(scale, scale.mean([2, 3], keepdim=True).expand_as(scale), atol=1e-6)
 
 
 def test_the_width_of_the_excitation_follows_the_block_s_input():
