@@ -4,6 +4,7 @@
 python tools/convert.py deit_small.pth deit_small.safetensors                       to passl's names
 python tools/convert.py output/my_run/final.safetensors for_timm.safetensors --to timm
 python tools/convert.py ViT-B_16.npz vit.safetensors --model vit_base_patch16_224   checked against a model
+python tools/convert.py deit_small.pth deit_small.safetensors --card deit_small_patch16_224.fb_in1k
 """
 
 import argparse
@@ -14,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # works in a check
 
 from passl.catalogue import create_model
 from passl.engine.cli import run_tool
-from passl.weights import convert_file, load_weights, save_weights
+from passl.weights import convert_file, known_card, load_weights, save_weights
 from passl.weights.convert import LAYOUT_NAMES
 from passl.weights.convert.files import TARGETS
 
@@ -30,13 +31,15 @@ def main():
     parser.add_argument(
         "--ignore-global", action="append", default=[], metavar="MODULE.NAME", help="skip pickled objects of this kind"
     )
+    parser.add_argument("--card", metavar="NAME", help="these are the published weights NAME: their card goes along")
     args = parser.parse_args()
+    card = known_card(args.card) if args.card else None
     if args.model:
         model = create_model(args.model)
         print(load_weights(model, args.source, args.layout, prefix=args.prefix, ignore_globals=args.ignore_global))
-        save_weights(model, args.target, to=args.to)
+        save_weights(model, args.target, card, args.to)
     else:
-        done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global)
+        done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global, card)
         cut = f", prefix '{done.prefix}'" if done.prefix else ""
         print(f"{args.source}: layout {done.layout}{cut}, {len(done.arrays)} tensors")
         if done.left_out:

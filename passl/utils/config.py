@@ -121,13 +121,13 @@ def get_config(path: str | os.PathLike[str], overrides: Iterable[str] | None = (
         ConfigError: no such file, bad YAML, or bad overrides: these all at once, with every other fault of the config.
     """
     file = _find(path, Path())
-    tree = _load(file)
-    overrides = [overrides] if isinstance(overrides, str) else list(overrides or ())
-    problems, added = _apply(tree, overrides)
     try:
-        config = Config(tree)._from(_show(file))
+        tree = _unwrap(_load(file))  # each alias a copy of its own, so that an override reaches one place
     except RecursionError:
         raise ConfigError("an alias (*name) contains itself, or the nesting is too deep", source=_show(file)) from None
+    overrides = [overrides] if isinstance(overrides, str) else list(overrides or ())
+    problems, added = _apply(tree, overrides)
+    config = Config(tree)._from(_show(file))
     if problems or added:
         _refuse_unknown(config, problems, added)
     return config

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from passl.weights.safetensors import write_safetensors
+from passl.weights import known_card, read_card
+from passl.weights.safetensors import read_metadata, write_safetensors
 from tests.weights.models import as_torch, resnet
 from tests.weights.torch_writer import Call, Global, contiguous, write_zip
 
@@ -30,6 +31,28 @@ def test_there_and_back_gives_the_same_file(tmp_path, monkeypatch, capsys):
     assert convert(monkeypatch, tmp_path / "a.safetensors", tmp_path / "b.safetensors", "--to", "timm") == 0
     first, second = (tmp_path / "timm.safetensors").read_bytes(), (tmp_path / "b.safetensors").read_bytes()
     assert first[int.from_bytes(first[:8], "little") + 8 :] == second[int.from_bytes(second[:8], "little") + 8 :]
+
+
+def test_a_card_is_written_and_travels_on(tmp_path, monkeypatch):
+    with open(tmp_path / "timm.safetensors", "wb") as stream:
+        write_safetensors(stream, as_torch(resnet(), "fc"))
+    card = "resnet18.a1_in1k"
+    first, second, timm = (tmp_path / f"{name}.safetensors" for name in "abc")
+    assert convert(monkeypatch, tmp_path / "timm.safetensors", first, "--card", card) == 0
+    first.with_suffix(".json").unlink()  # the one in the header is enough
+    assert convert(monkeypatch, first, second) == 0
+    assert read_card(second) == known_card(card)
+    assert convert(monkeypatch, second, timm, "--to", "timm") == 0
+    assert read_card(timm) == known_card(card)
+    assert read_metadata(timm).keys() == {"format", "card"}
+
+
+def test_a_card_that_nobody_knows_writes_nothing(tmp_path, monkeypatch, capsys):
+    with open(tmp_path / "timm.safetensors", "wb") as stream:
+        write_safetensors(stream, as_torch(resnet(), "fc"))
+    assert convert(monkeypatch, tmp_path / "timm.safetensors", tmp_path / "a.safetensors", "--card", "resnet18.a9") == 1
+    assert "did you mean" in capsys.readouterr().err
+    assert not (tmp_path / "a.safetensors").exists()
 
 
 def test_a_file_that_would_run_code_is_an_error_message(tmp_path, monkeypatch, capsys):

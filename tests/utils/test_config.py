@@ -70,9 +70,11 @@ def test_a_config_is_a_mapping(write, text, got):
 
 
 def test_an_alias_gives_an_independent_copy_and_may_not_contain_itself(write):
-    cfg = get_config(write("a: &x {k: 1}\nb: *x"))
+    path = write("a: &x {k: 1}\nb: *x")
+    cfg = get_config(path)
     cfg.a.k = 9
     assert cfg.b.k == 1
+    assert get_config(path, ["a.k=5"]) == {"a": {"k": 5}, "b": {"k": 1}}
     assert "contains itself" in report(get_config, write("a: &x [*x]"))
 
 

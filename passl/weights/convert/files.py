@@ -8,7 +8,7 @@ from pathlib import Path
 
 from passl.utils.errors import CheckpointError
 
-from ..card import Card, save_card
+from ..card import Card, read_card, save_card
 from ..read import read_arrays
 from ..save import write_safetensors_atomic
 from .normal import BACKBONE, HEAD, PADDLE_SUFFIXES, Normal, normalise, to_layout
@@ -24,6 +24,7 @@ def convert_file(
     to: str = "passl",
     prefix: str | None = None,
     ignore_globals: Collection[str] = (),
+    card: Card | None = None,
 ) -> Normal:
     """Write the weights of ``source`` to the safetensors file ``target`` in another layout, by names and shapes alone.
 
@@ -34,6 +35,7 @@ def convert_file(
         to: ``"passl"`` or ``"timm"``.
         prefix: what to cut off in front of the source's names; None finds it.
         ignore_globals: see :func:`~passl.weights.read.read_arrays`.
+        card: goes with the weights from now on; by default the one that a safetensors source has, if any.
     Returns:
         what was recognised; its ``arrays`` are those of the normal form.
     Raises:
@@ -43,10 +45,10 @@ def convert_file(
     arrays = read_arrays(source, ignore_globals)
     normal = normalise(arrays, layout, prefix, paddle_file=source.suffix in PADDLE_SUFFIXES)
     ours = {name if name.startswith(HEAD) else BACKBONE + name: array for name, array in normal.arrays.items()}
-    metadata = {"format": _FORMAT[to]}
-    if to == "passl":  # a file for timm is, to the byte, what timm itself would write
-        metadata |= {"source": source.name, "layout": normal.layout}
-    write_safetensors_atomic(target, to_layout(ours, to), metadata)
+    if card is None and source.suffix == ".safetensors":
+        card = read_card(source)
+    about = {"source": source.name, "layout": normal.layout} if to == "passl" else {}  # timm's files have no more
+    _write(target, to_layout(ours, to), to, card, about)
     return normal
 
 
@@ -61,10 +63,15 @@ def save_weights(model, path: str | Path, card: Card | None = None, to: str = "p
     Raises:
         CheckpointError: another ending or layout, or a file that cannot be written.
     """
-    path = _target(path, to)
-    metadata = {"format": _FORMAT[to], **({"card": card.to_json()} if card else {})}
     arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    write_safetensors_atomic(path, to_layout(arrays, to), metadata)
+    _write(_target(path, to), to_layout(arrays, to), to, card, {})
+
+
+def _write(path, arrays, to, card, about):
+    """The file, and its card inside and beside it; without one a file for timm is, to the byte, what timm writes."""
+    if card is not None:
+        about = {**about, "card": card.to_json()}
+    write_safetensors_atomic(path, arrays, {"format": _FORMAT[to], **about})
     if card is not None:
         save_card(card, path)
 
