@@ -114,7 +114,8 @@ def load_weights(
         normal, fitted, goals = _find(model, state, arrays, layout, prefix, path, antialias)
     report = Report(str(path or "arrays"), normal.layout, normal.prefix, left_out=normal.left_out)
     _compare(report, state, normal.arrays, fitted, goals)
-    _check(report, state, normal.arrays, strict)
+    if strict:
+        _check(report, state, normal.arrays, getattr(model, "architecture", model))
     for name in report.matched:
         _set(state[name], fitted[goals[name]])
     return report
@@ -179,9 +180,9 @@ def _compare(report: Report, state, normal, fitted, goals: Mapping[str, str]) ->
     report.unexpected = sorted(name for name in fitted if name not in used and not is_unused(name))
 
 
-def _check(report: Report, state, normal, strict: bool) -> None:
+def _check(report: Report, state, normal, architecture) -> None:
     backbone = [name for name in report.matched if not name.startswith(HEAD)]
-    if not strict or not (report.missing or report.mismatched or not backbone):
+    if not (report.missing or report.mismatched or not backbone):
         return
     advice = "load with strict=False to go on with what matches"
     if len(backbone) * 2 < len(report.missing):
@@ -193,6 +194,11 @@ def _check(report: Report, state, normal, strict: bool) -> None:
         advice = "the file holds a distilled model (dist_token): build the distilled variant"
     elif "dist_token" in "".join(report.missing):
         advice = "the file holds a model without distillation token: build the variant that is not distilled"
+    elif report.mismatched and getattr(architecture, "tied_to_img_size", False):
+        advice = (
+            f"{type(architecture).__name__} has weights for each place of an image: "
+            f"build the model with the img_size that the file was trained at"
+        )
     elif any(name.endswith("pos_embed") for name, *_ in report.mismatched):
         advice = (
             "the file's patch grid is not square or its positions are of another kind: build the model for its size"

@@ -16,7 +16,7 @@ def test_two_halves_give_what_batchnorm_gives_on_the_whole_batch(tmp_path):
     np.savez(tmp_path / "batch.npz", x=x, weight=weight)
     worker = Path(__file__).with_name("sync_batchnorm_worker.py")
     outputs = run_two_processes(worker, tmp_path, [tmp_path / "batch.npz"])
-    halves = [json.loads(output.splitlines()[-1]) for output in outputs]
+    halves = [json.loads(next(line for line in output.splitlines() if line.startswith("{"))) for output in outputs]
 
     norm = nn.BatchNorm2D(4)
     norm.to(dtype="float64")

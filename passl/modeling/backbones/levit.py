@@ -10,7 +10,6 @@ State names are timm's.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 
 import numpy as np
 import paddle
@@ -89,7 +88,7 @@ class LeViTDownAttention(BiasedAttention):
     def __init__(self, dim, out_dim, grid_size, key_dim, num_heads, value_ratio):
         super().__init__(grid_size, key_dim, num_heads, value_ratio, stride=2)
         self.kv = LinearNorm(dim, num_heads * (key_dim + self.value_dim))
-        self.q = nn.Sequential(OrderedDict(ln=LinearNorm(dim, num_heads * key_dim)))
+        self.q = nn.Sequential(("ln", LinearNorm(dim, num_heads * key_dim)))
         self.proj = activated_linear(num_heads * self.value_dim, out_dim)
 
     def forward(self, x: paddle.Tensor) -> paddle.Tensor:
@@ -270,17 +269,17 @@ class LeViT(StagedBackbone):
 def stem(in_chans: int, dim: int) -> nn.Sequential:
     """Four 3x3 convolutions of stride 2 with hard-swish between them, [B, in_chans, H, W] -> [B, dim, H/16, W/16]."""
     widths = [in_chans, dim // 8, dim // 4, dim // 2, dim]
-    layers = OrderedDict()
+    layers = []
     for i in range(1, 5):
-        layers[f"conv{i}"] = ConvNorm(widths[i - 1], widths[i], 3, stride=2, padding=1)
+        layers.append((f"conv{i}", ConvNorm(widths[i - 1], widths[i], 3, stride=2, padding=1)))
         if i < 4:
-            layers[f"act{i}"] = nn.Hardswish()
-    return nn.Sequential(layers)
+            layers.append((f"act{i}", nn.Hardswish()))
+    return nn.Sequential(*layers)
 
 
 def activated_linear(dim: int, out_dim: int, norm_weight: float = 1.0) -> nn.Sequential:
     """Hard-swish, then a linear layer with BatchNorm."""
-    return nn.Sequential(OrderedDict(act=nn.Hardswish(), ln=LinearNorm(dim, out_dim, norm_weight)))
+    return nn.Sequential(("act", nn.Hardswish()), ("ln", LinearNorm(dim, out_dim, norm_weight)))
 
 
 def distance_index(grid_size: tuple[int, int], stride: int) -> np.ndarray:

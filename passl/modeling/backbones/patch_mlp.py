@@ -31,6 +31,7 @@ class PatchMLP(TokenBackbone):
     """
 
     num_prefix_tokens = 0
+    tied_to_img_size = True  # asked when weights do not fit
 
     def __init__(self, img_size, patch_size, in_chans, embed_dim, block, depth, norm):
         super().__init__()

@@ -40,6 +40,8 @@ class StridedCNN(StagedBackbone):
         ValueError: no width, or images of another size.
     """
 
+    tied_to_img_size = True  # asked when weights do not fit
+
     def __init__(self, img_size=28, in_chans=3, widths: Sequence[int] = (24, 48, 96)):
         super().__init__()
         if not widths:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 import numpy as np
 import paddle
-import paddle.nn.functional as F
 
 
 def sincos_2d(embed_dim: int, grid_size: tuple[int, int], temperature: float = 10000.0) -> np.ndarray:
@@ -48,7 +50,44 @@ def resize_pos_embed(table, old_grid, new_grid, num_prefix_tokens=0, antialias=T
     if tuple(old_grid) == tuple(new_grid):
         return table
     prefix, grid = table[:, :num_prefix_tokens], table[:, num_prefix_tokens:]
-    grid = grid.reshape([1, *old_grid, -1]).transpose([0, 3, 1, 2])  # [1, D, h, w]
-    grid = F.interpolate(grid, size=list(new_grid), mode=mode, align_corners=False, antialias=antialias)
-    grid = grid.transpose([0, 2, 3, 1]).flatten(1, 2)
+    (height, width), dim = old_grid, table.shape[-1]
+    down, across = (
+        paddle.to_tensor(resampling_matrix(old, new, mode, antialias)) for old, new in zip(old_grid, new_grid)
+    )
+    with paddle.amp.auto_cast(enable=False):  # two products, but places need float32
+        rows = paddle.matmul(down, grid.reshape([height, width * dim])).reshape([-1, width, dim])  # [h', w, D]
+        grid = paddle.matmul(across, rows).reshape([1, -1, dim])
     return paddle.concat([prefix, grid], axis=1)
+
+
+def resampling_matrix(old: int, new: int, mode: str, antialias: bool) -> np.ndarray:
+    """Weights of ``old`` places on a line for each of ``new`` places on the same line: [new, old] float32.
+
+    PyTorch's kernels: cubic with a = -0.75, or -0.5 with ``antialias``, which also widens the kernel when
+    places become fewer and drops what lies outside; without it the places at the ends stand for those outside.
+    """
+    cubic = functools.partial(_cubic, a=-0.5 if antialias else -0.75)
+    kernel, reach = {"bilinear": (_linear, 1), "bicubic": (cubic, 2)}[mode]
+    scale = old / new
+    stretch = max(scale, 1.0) if antialias else 1.0
+    centre = (np.arange(new)[:, None] + 0.5) * scale - 0.5
+    margin = math.ceil(reach * stretch)
+    place = np.arange(-margin, old + margin)
+    weights = kernel((place - centre) / stretch)  # [new, old + 2 margins]
+    inside = weights[:, margin:-margin].copy()
+    if not antialias:
+        inside[:, 0] += weights[:, :margin].sum(1)
+        inside[:, -1] += weights[:, -margin:].sum(1)
+    return (inside / inside.sum(1, keepdims=True)).astype(np.float32)
+
+
+def _linear(x):
+    return np.clip(1.0 - np.abs(x), 0.0, None)
+
+
+def _cubic(x, a):
+    """Keys's kernel (IEEE Transactions on Acoustics, Speech, and Signal Processing, 1981, eq. 4)."""
+    x = np.abs(x)
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * (x**3 - 5 * x**2 + 8 * x - 4)
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
