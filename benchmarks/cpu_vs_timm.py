@@ -3,8 +3,10 @@
 
 Each side runs in a process of its own with its default threads; both stay loaded and take turns step by step, so
 that other load on the machine hits both.  A training step is forward, cross entropy, backward and AdamW, in float32.
-"frozen" is inference through ``passl.runtime.freeze``; the other figures are eager.  Ratios are medians over the
-turns of passl's speed over timm's: above 1, passl is faster.
+"frozen" is inference through ``passl.runtime.freeze``; the other figures are eager.  "product" is the speed of a
+2048 x 2048 x 2048 matrix product, in GFLOP/s: a transformer's images per second times its operations (2 x GMACs of
+docs/models.md, three times that for a training step) cannot exceed it, so it tells how much a ratio can be on the
+machine at hand.  Ratios are medians over the turns of passl's speed over timm's: above 1, passl is faster.
 
     python benchmarks/cpu_vs_timm.py --peer-python PYTHON_WITH_TORCH_AND_TIMM --json result.json
     python benchmarks/cpu_vs_timm.py --settings      what each setting of passl.runtime brings; needs no timm
@@ -22,7 +24,8 @@ import time
 from pathlib import Path
 
 MODELS = {"vit_small_patch16_224": "ViT-S/16", "cait_xxs24_224": "CaiT-XXS24", "resnet18": "ResNet-18"}
-PASSL_WORK, PEER_WORK = ("train", "infer", "frozen"), ("train", "infer")
+WORK, EAGER_WORK = ("train", "infer", "frozen"), ("train", "infer")
+SIDE = 2048  # of the matrices of the product
 WARM_UP_STEPS = 2
 REST_SECONDS = 0.3  # Paddle's threads spin for 0.2 s after a product: the other side must not feel that
 
@@ -48,7 +51,10 @@ def passl_steps(model_name: str, batch_size: int) -> dict:
     model = passl.create_model(model_name)
     images, labels = paddle.randn([batch_size, 3, 224, 224]), paddle.randint(0, 1000, [batch_size])
     optimizer = paddle.optimizer.AdamW(1e-4, parameters=model.parameters(), weight_decay=0.05)
-    frozen = []
+    matrix, frozen = paddle.randn([SIDE, SIDE]), []
+
+    def product():
+        paddle.matmul(matrix, matrix)
 
     def train():
         model.train()
@@ -66,7 +72,7 @@ def passl_steps(model_name: str, batch_size: int) -> dict:
             frozen.append(runtime.freeze(model))
         frozen[0](images).numpy()
 
-    return {"train": train, "infer": infer, "frozen": infer_frozen}
+    return {"product": product, "train": train, "infer": infer, "frozen": infer_frozen}
 
 
 def timm_steps(model_name: str, batch_size: int) -> dict:
@@ -78,6 +84,10 @@ def timm_steps(model_name: str, batch_size: int) -> dict:
     model = timm.create_model(model_name)
     images, labels = torch.randn(batch_size, 3, 224, 224), torch.randint(0, 1000, (batch_size,))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4, weight_decay=0.05)
+    matrix = torch.randn(SIDE, SIDE)
+
+    def product():
+        torch.matmul(matrix, matrix)
 
     def train():
         model.train()
@@ -90,7 +100,7 @@ def timm_steps(model_name: str, batch_size: int) -> dict:
         with torch.inference_mode():
             model(images).numpy()
 
-    return {"train": train, "infer": infer}
+    return {"product": product, "train": train, "infer": infer}
 
 
 class Side:
@@ -146,12 +156,13 @@ def compare(args) -> list[dict]:
     for model in args.models:
         ours = Side(sys.executable, "passl", model, args.batch_size)
         theirs = Side(args.peer_python, "timm", model, args.batch_size) if has_timm(args.peer_python) else None
-        for what in PASSL_WORK:
+        for what in WORK if rows else ("product", *WORK):
             jobs = [(ours, what)]
             if theirs:
-                jobs.append((theirs, what if what in PEER_WORK else "infer"))
+                jobs.append((theirs, "infer" if what == "frozen" else what))
             times = take_turns(jobs, args.rounds)
-            speeds = [args.batch_size / statistics.median(seconds) for seconds in times]
+            amount = 2 * SIDE**3 / 1e9 if what == "product" else args.batch_size
+            speeds = [amount / statistics.median(seconds) for seconds in times]
             row = {"model": model, "work": what, "passl": speeds[0]}
             if theirs:
                 row["timm"] = speeds[1]
@@ -169,7 +180,7 @@ def compare_settings(args) -> list[dict]:
     model, rows = args.models[0], []
     sides = [Side(sys.executable, "passl", model, args.batch_size, changes) for changes in SETTINGS.values()]
     print(f"{'setting':<28} {'train':>7} {'infer':>7}   speed relative to all settings, {MODELS.get(model, model)}")
-    columns = {what: take_turns([(side, what) for side in sides], args.rounds) for what in PEER_WORK}
+    columns = {what: take_turns([(side, what) for side in sides], args.rounds) for what in EAGER_WORK}
     for number, name in enumerate(SETTINGS):
         row = {"setting": name}
         for what, times in columns.items():
