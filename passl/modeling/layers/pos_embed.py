@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -66,14 +65,18 @@ def resampling_matrix(old: int, new: int, mode: str, antialias: bool) -> np.ndar
     PyTorch's kernels: cubic with a = -0.75, or -0.5 with ``antialias``, which also widens the kernel when
     places become fewer and drops what lies outside; without it the places at the ends stand for those outside.
     """
-    cubic = functools.partial(_cubic, a=-0.5 if antialias else -0.75)
-    kernel, reach = {"bilinear": (_linear, 1), "bicubic": (cubic, 2)}[mode]
+    if mode not in ("bilinear", "bicubic"):
+        raise ValueError(f"mode must be 'bilinear' or 'bicubic', got {mode!r}")
+    reach = 1 if mode == "bilinear" else 2
     scale = old / new
     stretch = max(scale, 1.0) if antialias else 1.0
     centre = (np.arange(new)[:, None] + 0.5) * scale - 0.5
     margin = math.ceil(reach * stretch)
     place = np.arange(-margin, old + margin)
-    weights = kernel((place - centre) / stretch)  # [new, old + 2 margins]
+    distance = np.abs(place - centre) / stretch
+    weights = (
+        _linear(distance) if reach == 1 else _cubic(distance, -0.5 if antialias else -0.75)
+    )  # [new, old + 2 margins]
     inside = weights[:, margin:-margin].copy()
     if not antialias:
         inside[:, 0] += weights[:, :margin].sum(1)
@@ -82,12 +85,11 @@ def resampling_matrix(old: int, new: int, mode: str, antialias: bool) -> np.ndar
 
 
 def _linear(x):
-    return np.clip(1.0 - np.abs(x), 0.0, None)
+    return np.clip(1.0 - x, 0.0, None)
 
 
 def _cubic(x, a):
     """Keys's kernel (IEEE Transactions on Acoustics, Speech, and Signal Processing, 1981, eq. 4)."""
-    x = np.abs(x)
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
     far = a * (x**3 - 5 * x**2 + 8 * x - 4)
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
