@@ -3,7 +3,8 @@
 
 python tools/model_table.py                        new and changed models are counted, the others kept
 python tools/model_table.py --again                all models are counted again
-python tools/model_table.py --throughput "cait*"   measures these models' images per second on this machine's CPU
+python tools/model_table.py --throughput "cait*"   measures these models' images per second on this machine's CPU, small
+                                                   ones first; what is measured when it is stopped stays
 """
 
 import argparse
@@ -23,6 +24,7 @@ from passl.engine.cli import run_tool
 from passl.modeling.layers import pair
 from passl.utils.config import get_config
 from passl.weights.known import known_cards
+from passl.weights.save import atomic_file
 
 TABLE = ROOT / "docs" / "models.md"
 COLUMNS = ("model", "parameters", "GMACs", "input", "top-1", "weights", "images/s")
@@ -37,7 +39,8 @@ written by `python tools/model_table.py`.
   block and the attention pooling of CLIP's ResNets serve one token alone.
 - **top-1**: published ImageNet-1k accuracy in % of the best known **weights** with this name, in the settings of
   their card (`passl.weights.known`); not measured here.
-- **images/s**: measured with `--throughput` on a CPU, one image at a time; `-` is not measured.
+- **images/s**: measured with `--throughput "*"`, eager, one image at a time, all on one machine: two cores of an AMD
+  EPYC with AVX2, where a matrix product reaches 72 GFLOP/s (`benchmarks/cpu_vs_timm.py`); `-` is not measured.
 """
 
 
@@ -49,18 +52,26 @@ def main():
     # No branch of a model depends on a tensor; translating its functions would take most of the time.
     paddle.jit.ignore_module([module for name, module in sys.modules.items() if name.split(".")[0] == "passl"])
     known = read_table(TABLE) if TABLE.exists() else {}
-    rows = []
+    rows = {}
     for name in list_models():
         row = {**dict.fromkeys(COLUMNS, NONE), **static_columns(name)}
         old = known.get(name, {})
         same = all(old.get(key) == row[key] for key in ("parameters", "input"))
         row["images/s"] = old.get("images/s", NONE) if same else NONE
         row["GMACs"] = old["GMACs"] if same and not args.again else format_macs(count_macs(name))
-        if args.throughput and fnmatch.fnmatch(name, args.throughput):
-            row["images/s"] = f"{images_per_second(name):.1f}"
-        rows.append(row)
+        rows[name] = row
         print(*row.values(), flush=True)
-    TABLE.write_text(render(rows), encoding="utf-8")
+    write_table(rows)
+    for name in sorted(fnmatch.filter(rows, args.throughput or ""), key=lambda name: float(rows[name]["GMACs"])):
+        rows[name]["images/s"] = f"{images_per_second(name):.2f}"
+        print(name, rows[name]["images/s"], flush=True)
+        write_table(rows)
+
+
+def write_table(rows: dict[str, dict[str, str]]) -> None:
+    """Write the document, all or nothing."""
+    with atomic_file(TABLE) as stream:
+        stream.write(render(list(rows.values())).encode())
     print(f"wrote {TABLE.relative_to(ROOT)}, {len(rows)} models")
 
 
@@ -121,15 +132,14 @@ def format_macs(macs: int) -> str:
     return f"{macs / 1e9:.3f}"
 
 
-def images_per_second(name: str, seconds: float = 5.0) -> float:
-    """Images per second on the CPU, one at a time, after two to warm up."""
+def images_per_second(name: str, seconds: float = 3.0) -> float:
+    """Images per second on the CPU, one at a time, after one to warm up."""
     paddle.set_device("cpu")
     model = create_model(name)
     model.eval()
     image = paddle.randn([1, 3, *input_size(name)])
     with paddle.no_grad():
-        for _ in range(2):
-            model(image)
+        model(image)
         start, count = time.perf_counter(), 0
         while time.perf_counter() - start < seconds:
             model(image)
