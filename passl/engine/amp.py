@@ -6,6 +6,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
 import paddle
 
 
@@ -52,4 +53,4 @@ class Precision:
     def load(self, state: dict[str, Any]) -> None:
         """Take over the loss scale of a checkpoint."""
         if state and self.scaler.is_enable():
-            self.scaler.load_state_dict(state)
+            self.scaler.load_state_dict({**state, "scale": np.asarray([state["scale"]], np.float32)})
