@@ -60,6 +60,9 @@ class Checkpoint:
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep_last: int | None) -> Path:
     """Write ``checkpoint`` below ``folder`` and delete all but the newest ``keep_last``.
 
+    Checkpoints of later steps, which a run has when it went back to an earlier one, are set aside: they neither
+    count as newest nor are they taken by a resume.
+
     Raises:
         CheckpointError: the disk is full or not writable; older checkpoints are untouched.
     """
@@ -83,6 +86,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep_last: int | None)
             f"cannot save {final}: {error}. Earlier checkpoints are untouched: free space or choose another "
             "output_dir, then go on with --resume auto"
         ) from error
+    for step, later in _complete(folder):
+        if step > checkpoint.step:
+            aside = folder / f"given_up_{later.name}"
+            logger.warning("%s is of a course that was given up: it is now %s", later, aside.name)
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(later, aside)
     if keep_last is not None:
         for _, old in list(_complete(folder))[keep_last:]:
             shutil.rmtree(old, ignore_errors=True)

@@ -9,6 +9,7 @@ import pytest
 
 from passl.engine.checkpoint import MODEL, STATE, Checkpoint, latest_checkpoint, load_checkpoint, save_checkpoint
 from passl.utils.errors import CheckpointError
+from passl.utils.log import logger
 
 
 def checkpoint(step, value=1.0):
@@ -107,3 +108,18 @@ def test_a_kill_while_writing_leaves_the_earlier_checkpoint(tmp_path):
     found = latest_checkpoint(tmp_path)
     assert found.step >= int(seen[-1])
     assert (found.model["w"] == found.step).all()
+
+
+def test_checkpoints_after_the_one_that_a_run_went_back_to_are_set_aside(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(logger, "propagate", True)
+    for step in (100, 200, 300):
+        save_checkpoint(tmp_path, checkpoint(step), keep_last=3)
+    (tmp_path / "step_00000300" / "model.safetensors").write_bytes(b"damaged")
+    new = save_checkpoint(tmp_path, checkpoint(150, 2.0), keep_last=1)
+    assert latest_checkpoint(tmp_path).path == new
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "given_up_step_00000200",
+        "given_up_step_00000300",
+        "step_00000150",
+    ]
+    assert "step_00000200" in caplog.text
