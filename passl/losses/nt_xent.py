@@ -39,7 +39,8 @@ class NTXent(nn.Layer):
         batch, total = z1.shape[0], z1.shape[0] * world_size()
         anchors = paddle.concat([z1, z2])  # [2B, D]
         candidates = paddle.concat([all_gather_with_gradient(z1), all_gather_with_gradient(z2)])  # [2N, D]
-        logits = paddle.matmul(anchors, candidates, transpose_y=True) / self.temperature  # [2B, 2N]
+        with paddle.amp.auto_cast(enable=False):  # divided by T, a rounding error of half precision is ten times larger
+            logits = paddle.matmul(anchors, candidates, transpose_y=True) / self.temperature  # [2B, 2N]
         first = rank() * batch + paddle.arange(batch)  # columns of this process's first views
         own = paddle.concat([first, first + total])
         positive = paddle.concat([first + total, first])

@@ -4,6 +4,8 @@ import math
 import numpy as np
 import paddle
 import pytest
+from paddle.amp.auto_cast import AMP_LEVEL
+from paddle.base.framework import _dygraph_tracer
 
 from passl.losses import NTXent
 from tests.training_cases import assert_gradient, assert_scalar, inputs_of, load_cases
@@ -85,3 +87,20 @@ def test_half_precision_embeddings_are_computed_in_float32():
 def test_a_temperature_of_zero_is_refused():
     with pytest.raises(ValueError, match="must be positive"):
         NTXent(0.0)
+
+
+def test_similarities_stay_in_float32_under_mixed_precision(monkeypatch):
+    tracer, matmul, levels = _dygraph_tracer(), paddle.matmul, []
+
+    def product(*tensors, **options):
+        levels.append(tracer._amp_level)
+        return matmul(*tensors, **options)
+
+    monkeypatch.setattr(paddle, "matmul", product)
+    before = tracer._amp_level, tracer._amp_dtype
+    tracer._amp_level, tracer._amp_dtype = AMP_LEVEL.O1, "bfloat16"  # no CPU follows it, but it can be asked for
+    try:
+        NTXent(0.1)(paddle.randn([4, 3]), paddle.randn([4, 3]))
+    finally:
+        tracer._amp_level, tracer._amp_dtype = before
+    assert levels == [AMP_LEVEL.O0]
