@@ -221,7 +221,7 @@ def resolve_num_workers(num_workers: int | str) -> int:
     """The number itself, or for "auto" this process's share of the cores less one, at most 16."""
     if num_workers == "auto":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return max(0, min(16, cores // distributed.world_size() - 1))
+        return max(0, min(16, cores // distributed.local_size() - 1))
     if not isinstance(num_workers, int) or num_workers < 0:
         raise DataError(f"num_workers={num_workers!r}, expected a number from 0 or 'auto'")
     return num_workers

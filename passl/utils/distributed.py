@@ -21,6 +21,11 @@ def rank() -> int:
     return int(os.environ.get("PADDLE_TRAINER_ID", "0"))
 
 
+def local_size() -> int:
+    """Number of processes on this machine."""
+    return int(os.environ.get("PADDLE_LOCAL_SIZE", world_size()))
+
+
 def is_main() -> bool:
     """True in the process that writes files and prints."""
     return rank() == 0

@@ -305,6 +305,8 @@ def test_number_of_workers(monkeypatch):
     assert resolve_num_workers("auto") == 7 and resolve_num_workers(3) == 3
     monkeypatch.setenv("PADDLE_TRAINERS_NUM", "4")
     assert resolve_num_workers("auto") == 1
+    monkeypatch.setenv("PADDLE_LOCAL_SIZE", "2")  # two machines
+    assert resolve_num_workers("auto") == 3
     with pytest.raises(DataError, match="num_workers='many'"):
         resolve_num_workers("many")
 
