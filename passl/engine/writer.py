@@ -56,9 +56,9 @@ class Writer:
         return self._file.tell()
 
     def rewind(self, position: int) -> None:
-        """Forget what was written after the checkpoint that a run goes on from."""
-        self._file.truncate(position)
-        self._file.seek(position)
+        """Forget what was written after the checkpoint that a run goes on from, which may lie in another folder."""
+        self._file.truncate(min(position, self._file.seek(0, os.SEEK_END)))
+        self._file.seek(0, os.SEEK_END)
 
     def records(self) -> list[dict[str, Any]]:
         """Everything written so far."""

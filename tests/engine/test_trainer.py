@@ -141,3 +141,13 @@ def test_a_short_run_of_static_graphs_equals_the_eager_one(tmp_path):
     trained(tmp_path / "static", *sgd, "runtime.to_static=true")
     losses = [[r["loss"] for r in records(tmp_path / name, "train")] for name in ("eager", "static")]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+def test_a_run_goes_on_from_a_checkpoint_in_another_folder(tmp_path):
+    trained(tmp_path / "first", "max_steps=3")
+    checkpoint = tmp_path / "first" / "checkpoints" / "step_00000003"
+    overrides = [f"output_dir={tmp_path / 'second'}", "max_steps=5"]
+    run = setup(check_config(get_config(CONFIGS / "classifier.yaml", overrides)), resume=str(checkpoint))
+    train(run)
+    finish(run, None)
+    assert [r["step"] for r in records(tmp_path / "second", "train")] == [4, 5]
