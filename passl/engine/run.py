@@ -142,6 +142,9 @@ class Run:
         load_optimizer_state(self.optimizer, self.method, parts["optimizer"])
         if self.ema is not None and parts["ema"]:
             self.ema.load(parts["ema"])
+        elif self.ema is not None:
+            logger.warning("%s has no averaged weights: the average starts from its trained ones", checkpoint.path)
+            self.ema = EMA(self.method, self.ema.decay, self.ema.warmup)
         state = checkpoint.state
         self.step, self.best = checkpoint.step, state["best"]
         self.average.load(state["average"])

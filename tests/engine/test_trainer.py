@@ -143,6 +143,15 @@ def test_a_short_run_of_static_graphs_equals_the_eager_one(tmp_path):
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
 
+def test_an_average_that_the_checkpoint_lacks_starts_from_its_weights(tmp_path):
+    trained(tmp_path, "max_steps=3")
+    cfg = check_config(get_config(CONFIGS / "classifier.yaml", [f"output_dir={tmp_path}", "ema.enabled=true"]))
+    run = setup(cfg, resume="auto")
+    weights, averaged = model_arrays(run.method), run.ema.state()
+    assert all((averaged[name] == weights[name]).all() for name in weights)
+    assert run.ema.num_updates == 0
+
+
 def test_a_run_goes_on_from_a_checkpoint_in_another_folder(tmp_path):
     trained(tmp_path / "first", "max_steps=3")
     checkpoint = tmp_path / "first" / "checkpoints" / "step_00000003"
