@@ -146,6 +146,11 @@ class Run:
             logger.warning("%s has no averaged weights: the average starts from its trained ones", checkpoint.path)
             self.ema = EMA(self.method, self.ema.decay, self.ema.warmup)
         state = checkpoint.state
+        if state["global_batch"] != self.global_batch:
+            logger.warning(
+                "the run had %d images a step, now it is %d: step %d is another place in the epochs and in the "
+                "schedule than it was", state["global_batch"], self.global_batch, checkpoint.step,
+            )  # fmt: skip
         self.step, self.best = checkpoint.step, state["best"]
         self.average.load(state["average"])
         self.precision.load(state["loss_scale"])

@@ -160,3 +160,11 @@ def test_a_run_goes_on_from_a_checkpoint_in_another_folder(tmp_path):
     train(run)
     finish(run, None)
     assert [r["step"] for r in records(tmp_path / "second", "train")] == [4, 5]
+
+
+def test_another_global_batch_after_a_resume_is_said(tmp_path, caplog, monkeypatch):
+    trained(tmp_path, "max_steps=3", "dataloader.train.batch_size=8")
+    monkeypatch.setattr(logger, "propagate", True)
+    overrides = [f"output_dir={tmp_path}", "dataloader.train.batch_size=4"]
+    setup(check_config(get_config(CONFIGS / "classifier.yaml", overrides)), resume="auto")
+    assert "8 images a step, now it is 4" in caplog.text
