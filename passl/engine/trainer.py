@@ -123,8 +123,8 @@ def log_step(run: Run, clock: Clock, bar) -> None:
 
 def run_evaluation(run: Run) -> dict[str, float]:
     """Evaluate the current weights (their average where there is one), log, and keep the best."""
-    sync_buffers(run.method)
     with run.evaluated_weights():
+        sync_buffers(run.method)  # of the average too, which copied this process's own
         begin = time.perf_counter()
         figures = evaluate(run.method, run.evaluators, run.val_loader, run.bank_loader)
         seconds = time.perf_counter() - begin

@@ -3,11 +3,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import paddle
 import pytest
 
 from passl.engine.run import model_arrays
 from passl.engine.setup import setup
-from passl.engine.trainer import finish, train
+from passl.engine.trainer import finish, run_evaluation, train
 from passl.utils.config import get_config
 from passl.utils.errors import ConfigError, TrainingError
 from passl.utils.log import logger
@@ -150,6 +151,26 @@ def test_an_average_that_the_checkpoint_lacks_starts_from_its_weights(tmp_path):
     weights, averaged = model_arrays(run.method), run.ema.state()
     assert all((averaged[name] == weights[name]).all() for name in weights)
     assert run.ema.num_updates == 0
+
+
+def test_the_averaged_model_is_evaluated_with_the_statistics_of_the_main_process(tmp_path, monkeypatch):
+    run = make(tmp_path, "ema.enabled=true", config="batchnorm.yaml")
+
+    def as_in_the_main_process(method):
+        for tensor in method.state_dict().values():
+            if tensor.stop_gradient:
+                tensor.set_value(paddle.full_like(tensor, 7.0))
+
+    seen = []
+
+    def evaluate(method, *_):
+        seen.extend(float(t.min()) for t in method.state_dict().values() if t.stop_gradient)
+        return {"top1": 50.0}
+
+    monkeypatch.setattr("passl.engine.trainer.sync_buffers", as_in_the_main_process)
+    monkeypatch.setattr("passl.engine.trainer.evaluate", evaluate)
+    run_evaluation(run)
+    assert seen and set(seen) == {7.0}
 
 
 def test_a_run_goes_on_from_a_checkpoint_in_another_folder(tmp_path):
