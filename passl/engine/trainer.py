@@ -144,7 +144,7 @@ def keep_best(run: Run, figures: dict[str, float]) -> None:
     if metric not in figures:
         raise ConfigError(f"checkpoint.metric: no evaluator measures '{metric}', they give {', '.join(figures)}")
     value, best = figures[metric], run.best.get(metric)
-    if best is None or (value > best if run.best_is_max else value < best):
+    if best is None or math.isnan(best) or (value > best if run.best_is_max else value < best):
         run.best = {metric: value, "step": run.step}
         run.save_weights("best.safetensors", figures)
 

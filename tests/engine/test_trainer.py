@@ -8,7 +8,7 @@ import pytest
 
 from passl.engine.run import model_arrays
 from passl.engine.setup import setup
-from passl.engine.trainer import finish, run_evaluation, train
+from passl.engine.trainer import finish, keep_best, run_evaluation, train
 from passl.utils.config import get_config
 from passl.utils.errors import ConfigError, TrainingError
 from passl.utils.log import logger
@@ -189,3 +189,12 @@ def test_another_global_batch_after_a_resume_is_said(tmp_path, caplog, monkeypat
     overrides = [f"output_dir={tmp_path}", "dataloader.train.batch_size=4"]
     setup(check_config(get_config(CONFIGS / "classifier.yaml", overrides)), resume="auto")
     assert "8 images a step, now it is 4" in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_a_figure_that_is_no_number_is_not_the_best_for_ever(tmp_path, mode):
+    run = make(tmp_path, f"checkpoint.mode={mode}", "checkpoint.metric=loss")
+    keep_best(run, {"loss": float("nan")})
+    run.step = 5
+    keep_best(run, {"loss": 1.0})
+    assert run.best == {"loss": 1.0, "step": 5}
