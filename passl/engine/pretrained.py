@@ -16,13 +16,14 @@ from .checkpoint import load_checkpoint
 from .run import load_model_arrays
 
 
-def load_trained(method: Method, weights: str, classifies: bool) -> list[str] | None:
+def load_trained(method: Method, weights: str, classifies: bool, averaged: bool = True) -> list[str] | None:
     """Set the weights of a method.
 
     Args:
         method: what the config's model was built to.
         weights: a weight file of any known layout, or a checkpoint folder.
         classifies: the classifier is needed too.
+        averaged: of a checkpoint folder that holds an average, take that instead of the trained weights.
     Returns:
         the names of the classes that were trained, in label order, where passl recorded them.
     Raises:
@@ -31,7 +32,11 @@ def load_trained(method: Method, weights: str, classifies: bool) -> list[str] | 
     path = Path(weights)
     if path.is_dir():
         checkpoint = load_checkpoint(path)
-        load_model_arrays(method, checkpoint.model, weights)
+        arrays = checkpoint.model
+        if averaged and "ema/num_updates" in checkpoint.training:
+            arrays = {name: checkpoint.training[f"ema/{name}"] for name in arrays}
+            logger.info("%s: the averaged weights are used", weights)
+        load_model_arrays(method, arrays, weights)
         return checkpoint.state["classes"]
     report = load_weights(method, path)
     logger.info("%s", report)

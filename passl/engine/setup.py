@@ -115,7 +115,8 @@ def setup_evaluation(cfg: Config, weights: str) -> tuple[Method, list, Loader, L
     if not evaluators:
         raise ConfigError("evaluate.evaluators is empty: add e.g. -o 'evaluate.evaluators=[{name: TopK}]'")
     method = build_model(cfg)
-    classes = load_trained(method, weights, classifies=any(isinstance(e, TopK) for e in evaluators))
+    classifies = any(isinstance(e, TopK) for e in evaluators)
+    classes = load_trained(method, weights, classifies, averaged=cfg.ema.evaluate)
     val_loader = evaluation_loader(cfg, "val", classes)
     if val_loader is None:
         raise ConfigError("dataloader.val is missing: it says which images to evaluate on")
@@ -137,7 +138,7 @@ def setup_prediction(cfg: Config, weights: str) -> tuple[Method, list, list, lis
     if val is None:
         raise ConfigError("dataloader.val is missing: its transforms are those of the images to predict")
     method = build_model(cfg)
-    classes = load_trained(method, weights, classifies=True)
+    classes = load_trained(method, weights, classifies=True, averaged=cfg.ema.evaluate)
     return method, val.dataset.get("transforms") or [], val.batch_transforms, classes
 
 

@@ -7,7 +7,7 @@ import paddle
 import pytest
 
 from passl.engine.run import model_arrays
-from passl.engine.setup import setup
+from passl.engine.setup import setup, setup_evaluation
 from passl.engine.trainer import finish, keep_best, run_evaluation, train
 from passl.utils.config import get_config
 from passl.utils.errors import ConfigError, TrainingError
@@ -151,6 +151,18 @@ def test_an_average_that_the_checkpoint_lacks_starts_from_its_weights(tmp_path):
     weights, averaged = model_arrays(run.method), run.ema.state()
     assert all((averaged[name] == weights[name]).all() for name in weights)
     assert run.ema.num_updates == 0
+
+
+@pytest.mark.parametrize("evaluate", [True, False])
+def test_a_checkpoint_folder_is_evaluated_with_the_weights_that_its_run_evaluated(tmp_path, evaluate):
+    settings = ["ema.enabled=true", "ema.decay=0.5", f"ema.evaluate={str(evaluate).lower()}"]
+    trained(tmp_path, *settings)
+    cfg = check_config(get_config(CONFIGS / "classifier.yaml", [f"output_dir={tmp_path}", *settings]))
+    expected, found = (
+        model_arrays(setup_evaluation(cfg, str(tmp_path / weights))[0])
+        for weights in ("final.safetensors", "checkpoints/step_00000010")
+    )
+    assert all((found[name] == expected[name]).all() for name in expected)
 
 
 def test_the_averaged_model_is_evaluated_with_the_statistics_of_the_main_process(tmp_path, monkeypatch):
