@@ -27,6 +27,11 @@ class Precision:
             enable=enabled and dtype == "float16", init_loss_scaling=init_loss_scale, incr_every_n_steps=2000
         )
 
+    @property
+    def skips_overflow(self) -> bool:
+        """Whether a step is left out when its gradient is not finite."""
+        return self.scaler.is_enable()
+
     def autocast(self):
         """Context of a forward pass."""
         if not self.enabled:
@@ -52,5 +57,5 @@ class Precision:
 
     def load(self, state: dict[str, Any]) -> None:
         """Take over the loss scale of a checkpoint."""
-        if state and self.scaler.is_enable():
+        if state and self.skips_overflow:
             self.scaler.load_state_dict({**state, "scale": np.asarray([state["scale"]], np.float32)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept when a loss stops being finite."""
+"""What is kept when a loss or a gradient stops being finite."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def dump(run: Run, batches: list[Batch], figures: dict[str, float]) -> str:
                 arrays[f"{number}/{key}/{part}"] = np.asarray(tensor)
     np.savez_compressed(folder / f"batches_rank{rank}.npz", **arrays)
     shown = ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+    what = "gradient" if np.isfinite(figures["loss"]) else "loss"
     return (
-        f"the loss is not finite at step {run.step} ({shown}; images {indices[:8]}…). The weights were not changed by "
-        f"this step. Batches, indices and gradient norms are in {folder}. Try a lower learning_rate, a longer warm-up, "
+        f"the {what} is not finite at step {run.step} ({shown}; images {indices[:8]}…). The weights were not changed "
+        f"by this step. Batches, indices and gradient norms are in {folder}. Try a lower learning_rate, a longer warm-up, "
         "optimizer.clip_norm, or amp.dtype: bfloat16 instead of float16, and go on with --resume auto"
     )

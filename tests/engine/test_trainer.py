@@ -93,6 +93,22 @@ def test_a_loss_that_is_not_finite_stops_with_a_dump_and_untouched_weights(tmp_p
     assert any((before[name] != after[name]).any() for name in before)
 
 
+def test_a_gradient_that_is_not_finite_stops_before_it_reaches_the_weights(tmp_path):
+    run = make(tmp_path, "optimizer.clip_norm=1.0")
+    forward, weight = run.method.forward, run.method.head.fc.weight
+
+    def finite_loss(batch):
+        zero = (0 * weight).sum() if run.step == 3 else paddle.ones([])
+        return {"loss": forward(batch)["loss"] + zero.sqrt()}  # the root's slope at 0 is infinite
+
+    run.method.forward = finite_loss
+    with pytest.raises(TrainingError, match="the gradient is not finite at step 3"):
+        train(run)
+    assert all(np.isfinite(value).all() for value in model_arrays(run.method).values())
+    report = json.loads((tmp_path / "non_finite_step_3" / "report_rank0.json").read_text())
+    assert report["parameters_with_non_finite_gradient"] == ["head.fc.weight"]
+
+
 def test_averaged_weights_are_evaluated_and_written(tmp_path):
     run = trained(tmp_path, "ema.enabled=true", "ema.decay=0.5")
     from safetensors.numpy import load_file
