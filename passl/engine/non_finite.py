@@ -45,6 +45,6 @@ def dump(run: Run, batches: list[Batch], figures: dict[str, float]) -> str:
     what = "gradient" if np.isfinite(figures["loss"]) else "loss"
     return (
         f"the {what} is not finite at step {run.step} ({shown}; images {indices[:8]}…). The weights were not changed "
-        f"by this step. Batches, indices and gradient norms are in {folder}. Try a lower learning_rate, a longer warm-up, "
-        "optimizer.clip_norm, or amp.dtype: bfloat16 instead of float16, and go on with --resume auto"
+        f"by this step. Batches, indices and gradient norms are in {folder}. Try a lower learning_rate, a longer "
+        "warm-up, optimizer.clip_norm, or amp.dtype: bfloat16 instead of float16, and go on with --resume auto"
     )
