@@ -37,21 +37,37 @@ def parse_with_weights(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The arguments, among them ``--weights``, ``--no-card`` and ``--json``.
 
     Raises:
-        ConfigError: the figures would be written over the card of the weights.
+        ConfigError: the result would replace a folder, the card of the weights, or a file that is read.
     """
     parser.add_argument("--weights", metavar="PATH", required=True, help="a weight file or a checkpoint folder")
     parser.add_argument("--no-card", action="store_true", help="the config rules, not the card of the weights")
     parser.add_argument("--json", metavar="PATH", type=Path, help="also write the result to this file")
     args = parser.parse_args()
-    if args.json and args.json.resolve() == card_path(args.weights).resolve():
-        raise ConfigError(f"{args.json} is where the card of {args.weights} lies: choose another name", source="--json")
+    if args.json:
+        _check_result_path(args)
     return args
 
 
+def _check_result_path(args: argparse.Namespace) -> None:
+    fault, path = "", args.json.resolve()
+    read = [args.weights, args.config, getattr(args, "labels", None), *getattr(args, "images", ())]
+    if path == card_path(args.weights).resolve():
+        fault = f"{args.json} is where the card of {args.weights} lies: choose another name"
+    elif path.is_dir():
+        fault = f"{args.json} is a folder: name a file in it, such as {args.json / 'result.json'}"
+    elif path in [Path(file).resolve() for file in read if file]:
+        fault = f"{args.json} is read, and the result would replace it: choose another name"
+    if fault:
+        raise ConfigError(fault, source="--json")
+
+
 def write_json(path: Path, result: dict[str, Any]) -> None:
-    """Write the result of a tool, and say so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    """Write the result of a tool, and say so.  Raises ConfigError where the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror}): choose another place", source="--json") from error
     print(f"written to {path}")
 
 

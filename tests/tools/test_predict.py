@@ -145,3 +145,25 @@ def test_the_result_never_replaces_the_card(tiny):
     card = tiny.weights.with_suffix(".json")
     code, _, error = tiny.run("predict", tiny.images[0], "--weights", tiny.weights, "--json", card)
     assert code == 1 and "is where the card of" in error and '"crop_mode"' in card.read_text()
+
+
+@pytest.mark.parametrize("file", ["weights", "config", "image", "labels"])
+def test_the_result_never_replaces_a_file_that_is_read(tiny, file):
+    tiny.save(None)
+    labels = tiny.folder / "labels.txt"
+    labels.write_text("ant\nbee\ncat\n")
+    path = {"weights": tiny.weights, "config": tiny.config, "image": tiny.images[0], "labels": labels}[file]
+    before = path.read_bytes()
+    arguments = ["-c", tiny.config, "--weights", tiny.weights, "--labels", labels, "--json", path]
+    code, output, error = tiny.run("predict", tiny.images[0], *arguments)
+    assert (code, output) == (1, "") and f"{path} is read, and the result would replace it" in error
+    assert path.read_bytes() == before
+
+
+def test_a_result_that_cannot_be_written_is_an_error_without_a_traceback(tiny):
+    tiny.save(None)
+    arguments = ["predict", tiny.images[0], "-c", tiny.config, "--weights", tiny.weights, "--json"]
+    code, output, error = tiny.run(*arguments, tiny.folder)
+    assert (code, output) == (1, "") and f"is a folder: name a file in it, such as {tiny.folder}/result.json" in error
+    code, _, error = tiny.run(*arguments, tiny.images[0] / "result.json")
+    assert code == 1 and f"cannot write {tiny.images[0]}/result.json" in error
