@@ -119,13 +119,30 @@ class ImageFiles(FileDataset):
 
 
 def image_files(root: str, extensions: tuple[str, ...], below: str = "") -> Iterator[str]:
-    """Paths of all images below ``root``/``below``, relative to ``root``, in sorted order; links are followed."""
-    for folder, subfolders, names in os.walk(os.path.join(root, below), followlinks=True):
-        subfolders.sort()
+    """Paths of all images below ``root``/``below``, relative to ``root``, in sorted order.
+
+    Links are followed, except where one leads back to a folder that holds it: its images are found already.
+    """
+    top = os.path.join(root, below)
+    ways = {top: [os.path.realpath(top)]}  # for each folder, the real folders on the way to it
+    for folder, subfolders, names in os.walk(top, followlinks=True):
+        way = ways.pop(folder)
+        real = {name: _real_subfolder(way[-1], name) for name in sorted(subfolders)}
+        subfolders[:] = [name for name, path in real.items() if not any(_holds(path, passed) for passed in way)]
+        ways.update((os.path.join(folder, name), [*way, real[name]]) for name in subfolders)
         prefix = os.path.relpath(folder, root)
         for name in sorted(names):
             if name.lower().endswith(extensions) and not name.startswith("."):
                 yield name if prefix == "." else os.path.join(prefix, name)
+
+
+def _real_subfolder(folder: str, name: str) -> str:
+    path = os.path.join(folder, name)
+    return os.path.realpath(path) if os.path.islink(path) else path
+
+
+def _holds(folder: str, other: str) -> bool:
+    return os.path.join(other, "").startswith(os.path.join(folder, ""))
 
 
 def list_class_files(

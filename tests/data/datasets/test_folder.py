@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from passl.data.datasets import ImageFiles, ImageFolder
+from passl.data.datasets.folder import image_files
 from passl.data.datasets.paths import PathList
 from passl.data.transforms import Resize, Views
 from passl.utils.errors import DataError
@@ -110,3 +111,13 @@ def test_path_list_gives_back_any_file_name():
     names = ["a/b.jpg", "ünï/çødé 1.jpg", "", os.fsdecode(b"raw\xff.jpg")]
     paths = PathList(names)
     assert list(paths) == names and paths[1:3] == names[1:3] and len(PathList([])) == 0
+
+
+def test_links_that_lead_back_to_a_folder_are_not_followed(tmp_path):
+    root = class_tree(tmp_path / "data", {"cat": 1, "dog": 1})
+    os.symlink(os.path.join(root, "cat"), os.path.join(root, "cat", "itself"))
+    os.symlink(tmp_path, os.path.join(root, "dog", "above"))
+    os.symlink(os.path.join(root, "dog"), os.path.join(root, "cat", "other"))
+    os.symlink(os.path.join(root, "cat"), os.path.join(root, "dog", "other"))
+    found = list(image_files(root, (".jpg",)))
+    assert found == ["cat/cat0.jpg", "cat/other/dog0.jpg", "dog/dog0.jpg", "dog/other/cat0.jpg"]
