@@ -52,7 +52,7 @@ class PrecheckReport:
 def precheck(
     dataset: Any,
     num_classes: int | None = None,
-    img_size: int | None = None,
+    img_size: int | Sequence[int] | None = None,
     train_classes: Sequence[str] | None = None,
     decode: str = "auto",
     on_bad_file: str = "fail",
@@ -63,7 +63,7 @@ def precheck(
     Args:
         dataset: an ``ImageDataset``; of any other one a single sample is read.
         num_classes: outputs of the head, where labels matter.
-        img_size: side that the model works at.
+        img_size: pixels that the model works at, one side or (height, width).
         train_classes: class names of the training split, where ``dataset`` is another split.
         decode: "all" decodes every image; "auto" all below 2,000 files and otherwise 500 spread over the data,
             and looks at the first and last bytes of the others (of 200,000 at most); "none" opens no file.
@@ -188,13 +188,19 @@ def _check_files(dataset: Any, decode: str, report: PrecheckReport) -> dict[str,
     return sizes
 
 
-def _check_sizes(dataset: Any, sizes: dict[str, tuple[int, int]], img_size: int | None, report: PrecheckReport) -> None:
-    small = {path: size for path, size in sizes.items() if img_size is not None and min(size) < img_size}
+def _check_sizes(
+    dataset: Any, sizes: dict[str, tuple[int, int]], img_size: int | Sequence[int] | None, report: PrecheckReport
+) -> None:
+    if img_size is None:
+        return
+    wanted_height, wanted_width = (img_size, img_size) if isinstance(img_size, int) else img_size
+    small = {path: size for path, size in sizes.items() if size[0] < wanted_width or size[1] < wanted_height}
     if small:
         path = min(small, key=lambda p: min(small[p]))
         width, height = small[path]
+        wanted = img_size if isinstance(img_size, int) else f"{wanted_width}x{wanted_height}"
         report.warnings.append(
-            f"{len(small):,} of {len(sizes):,} decoded images are smaller than the model's {img_size} pixels "
+            f"{len(small):,} of {len(sizes):,} decoded images are smaller than the model's {wanted} pixels "
             f"(smallest {width}x{height}: {path}); they are enlarged"
         )
 

@@ -133,3 +133,10 @@ def test_negative_labels_are_outside(tmp_path):
     dataset.labels = lambda: np.array([-1, 2])
     with pytest.raises(DataError, match="labels go from -1 to 2"):
         precheck(dataset, num_classes=5)
+
+
+def test_images_are_compared_with_both_sides_of_a_model_that_is_not_square(tmp_path):
+    dataset = ImageFolder(class_tree(tmp_path, {"cat": 2}))  # 40 pixels wide, 30 high
+    assert not precheck(dataset, img_size=[30, 40]).warnings
+    [warning] = precheck(dataset, img_size=[30, 41]).warnings
+    assert warning.startswith("2 of 2 decoded images are smaller than the model's 41x30 pixels (smallest 40x30")
