@@ -38,7 +38,10 @@ class Writer:
                     self._visual.add_scalar(f"{kind}/{name}", value, step)
 
     def samples(self, dataset: Any, seed: int, count: int = 8) -> None:
-        """Show VisualDL what the model will see: a row for each of the first images, its views side by side."""
+        """Show VisualDL what the model will see: a row for each of the first images, its views side by side.
+
+        Rows of another size than the first, as images without a crop give them, are left out.
+        """
         if self._visual is None:
             return
         rows = []
@@ -47,6 +50,7 @@ class Writer:
             views = sample["views"] if "views" in sample else [sample["image"]]
             views = [view for view in views if view.shape == views[0].shape]  # smaller crops do not fit in the row
             rows.append(np.concatenate(views, axis=2))  # [3, H, V * W]
+        rows = [row for row in rows if row.shape == rows[0].shape]
         self._visual.add_image("train/samples", np.concatenate(rows, axis=1).transpose(1, 2, 0), 0)
 
     def position(self) -> int:
