@@ -6,6 +6,7 @@ A rule sees configs that may be wrong in other ways too, and says nothing where 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -153,6 +154,14 @@ def parameters(checked: Checked) -> Iterator[str]:
             yield f"optimizer.freeze.{i}: '{pattern}' matches no parameter; they have names such as '{names[0]}'"
 
 
+def rates(checked: Checked) -> Iterator[str]:
+    """Steps go downhill and decay shrinks; the optimizers' signatures have types, but no ranges."""
+    for path in ("optimizer.learning_rate", "optimizer.weight_decay"):
+        value = checked.get(path)
+        if isinstance(value, (int, float)) and not 0 <= value < math.inf:
+            yield f"{path}: is {value}; expected a finite number, 0 or more"
+
+
 def _names_a(registry: Registry, config: Any) -> bool:
     name = config.get("name") if isinstance(config, Mapping) else None
     return isinstance(name, str) and name in registry
@@ -170,4 +179,4 @@ def _text(size: Size | None) -> str:
     return "?" if size is None else f"{size[0]}x{size[1]}"
 
 
-RULES = (needed_for_training, widths, patches, image_sizes, class_counts, evaluation, parameters)
+RULES = (needed_for_training, widths, patches, image_sizes, class_counts, evaluation, parameters, rates)

@@ -113,3 +113,11 @@ def test_an_argument_that_a_transform_does_not_have_says_nothing_of_the_size(fau
     transforms = "[{name: Crop, size: 32}, {name: Views, size: 48}]"
     found = faults(f"dataloader: {{val: {{dataset: {{transforms: {transforms}}}}}}}")
     assert len(found) == 1 and "Views has no argument 'size'" in found[0]
+
+
+@pytest.mark.parametrize("key", ["learning_rate", "weight_decay"])
+def test_rates_are_finite_and_not_negative(faults, key):
+    assert faults(f"optimizer: {{{key}: 0}}") == []
+    for text, value in {"-0.1": "-0.1", ".nan": "nan", ".inf": "inf"}.items():
+        expected = f"optimizer.{key}: is {value}; expected a finite number, 0 or more"
+        assert faults(f"optimizer: {{{key}: {text}}}") == [expected]
