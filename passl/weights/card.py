@@ -89,10 +89,12 @@ class Card:
         return json.dumps(dataclasses.asdict(self), indent=1)
 
     @classmethod
-    def from_json(cls, text: str, source: str = "card") -> Card:
-        """The card in ``text``.  Raises CheckpointError on an unknown or missing field."""
+    def from_json(cls, text: str | bytes, source: str = "card") -> Card:
+        """The card in ``text``.  Raises CheckpointError on anything but an object of known fields, none missing."""
         try:
             fields = json.loads(text)
+            if not isinstance(fields, dict):
+                raise TypeError(f"expected an object of fields, got {type(fields).__name__}")
             known = [field.name for field in dataclasses.fields(cls)]
             for key in fields:
                 if key not in known:
@@ -119,7 +121,7 @@ def read_card(weights: str | Path) -> Card | None:
     """The card of a weight file: the JSON beside it, or the one in a safetensors header; None without."""
     path = card_path(weights)
     if path.is_file():
-        return Card.from_json(path.read_text(encoding="utf-8"), str(path))
+        return Card.from_json(path.read_bytes(), str(path))
     if Path(weights).suffix == ".safetensors":
         text = read_metadata(weights).get("card")
         return Card.from_json(text, str(weights)) if text else None

@@ -116,3 +116,10 @@ def test_tables_rows_are_unique_and_named_like_their_size():
 def test_epsilon_and_crop_are_the_familys_own(name, epsilon, crop):
     card = known_card(name)
     assert (card.norm_eps, card.crop_fraction) == (epsilon, crop)
+
+
+@pytest.mark.parametrize("content", [b"[1, 2]", b"\xff\xfe", b'"name"', b"{", b"{}"])
+def test_a_json_that_is_no_card_is_an_error_that_names_it(tmp_path, content):
+    (tmp_path / "w.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"w\.json is not a valid card"):
+        read_card(tmp_path / "w.safetensors")
