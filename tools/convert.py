@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # works in a check
 
 from passl.catalogue import create_model
 from passl.engine.cli import run_tool
+from passl.utils.errors import ConfigError
 from passl.weights import convert_file, known_card, load_weights, save_weights
 from passl.weights.convert import LAYOUT_NAMES
 from passl.weights.convert.files import TARGETS
@@ -34,6 +35,12 @@ def main():
     parser.add_argument("--card", metavar="NAME", help="these are the published weights NAME: their card goes along")
     args = parser.parse_args()
     card = known_card(args.card) if args.card else None
+    if card is not None and args.model not in (None, card.model):
+        raise ConfigError(
+            f"--model is {args.model}, but the weights {card.name} are of the model {card.model}; give --model "
+            f"{card.model}, or leave out --card",
+            source="convert",
+        )
     if args.model:
         model = create_model(args.model)
         print(load_weights(model, args.source, args.layout, prefix=args.prefix, ignore_globals=args.ignore_global))

@@ -65,3 +65,12 @@ def test_a_file_that_would_run_code_is_an_error_message(tmp_path, monkeypatch, c
     assert "refused to load 'mine.Box'" in capsys.readouterr().err
     assert not (tmp_path / "a.safetensors").exists()
     assert convert(monkeypatch, tmp_path / "a.pth", tmp_path / "a.safetensors", "--ignore-global", "mine.Box") == 0
+
+
+def test_a_card_of_another_model_than_the_named_one_is_an_error(tmp_path, monkeypatch, capsys):
+    source, target = tmp_path / "timm.safetensors", tmp_path / "passl.safetensors"
+    with open(source, "wb") as stream:
+        write_safetensors(stream, as_torch(resnet(), "fc"))
+    assert convert(monkeypatch, source, target, "--model", "resnet18", "--card", "resnet34.a1_in1k") == 1
+    message = "--model is resnet18, but the weights resnet34.a1_in1k are of the model resnet34; give --model resnet34"
+    assert message in capsys.readouterr().err and not target.exists()
