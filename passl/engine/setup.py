@@ -160,8 +160,8 @@ def make_optimizer(cfg: Config, method: Method, lr_scale: float) -> Optimizer:
     """The optimizer over the method's parameter groups; freezes what the config says first."""
     section = cfg.optimizer
     if section.freeze:
-        frozen = freeze(method, section.freeze)
-        logger.info("%d parameters are frozen", len(frozen))
+        frozen, method.frozen_layers = freeze(method, section.freeze)
+        logger.info("%d parameters are frozen, and %d layers as a whole", len(frozen), len(method.frozen_layers))
     groups = param_groups(method, section.weight_decay, section.layer_decay, section.no_decay)
     logger.info("parameter groups:")
     for row in summarize(groups):

@@ -29,8 +29,7 @@ def train(run: Run) -> str | None:
     Returns:
         None at the end of the training, or the name of the signal; then a checkpoint was saved.
     Raises:
-        TrainingError: the loss, or the gradient that is to be clipped, is not finite; weights and checkpoints are
-            untouched by that step.
+        TrainingError: the loss or a gradient is not finite; weights and checkpoints are untouched by that step.
     """
     model = run.method
     if distributed.world_size() > 1:
@@ -57,10 +56,9 @@ def train(run: Run) -> str | None:
                 raise TrainingError(dump(run, batches, figures))
             run.precision.unscale(run.optimizer)
             run.method.after_backward(progress)
-            if run.clip_norm is not None:
-                figures["grad_norm"] = clip_grad_norm(run.method.parameters(), run.clip_norm)
-                if not (math.isfinite(figures["grad_norm"]) or run.precision.skips_overflow):
-                    raise TrainingError(dump(run, batches, figures))
+            figures["grad_norm"] = clip_grad_norm(run.method.parameters(), run.clip_norm or math.inf)
+            if not (math.isfinite(figures["grad_norm"]) or run.precision.skips_overflow):
+                raise TrainingError(dump(run, batches, figures))
             run.precision.step(run.optimizer)
             run.optimizer.clear_grad()
             run.method.after_step(progress)

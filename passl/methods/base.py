@@ -18,6 +18,16 @@ class Method(nn.Layer):
 
     architecture: nn.Layer
 
+    def __init__(self):
+        super().__init__()
+        self.frozen_layers: list[nn.Layer] = []  # they stay in evaluation mode
+
+    def train(self) -> None:
+        """Training mode, but not for what is frozen as a whole: its BatchNorm and dropout rest too."""
+        super().train()
+        for layer in self.frozen_layers:
+            layer.eval()
+
     def features(self, images: paddle.Tensor) -> paddle.Tensor:
         """What a frozen evaluation (kNN, linear probe) sees: the backbone's [B, D], or the mean of its [B, n, D]."""
         features = self.architecture(images)

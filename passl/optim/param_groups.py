@@ -66,10 +66,11 @@ def summarize(groups: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def freeze(model: nn.Layer, patterns: Iterable[str]) -> list[str]:
-    """Exclude the parameters whose name matches a glob pattern from training; returns their names.
+def freeze(model: nn.Layer, patterns: Iterable[str]) -> tuple[list[str], list[nn.Layer]]:
+    """Exclude the parameters whose name matches a glob pattern from training.
 
-    Only the parameters stand still: BatchNorm goes on moving its running statistics.
+    Returns their names, and the layers of which nothing is left to train: these belong in evaluation mode, where
+    BatchNorm keeps its statistics and there is no dropout.
 
     Args:
         model: its parameters get ``stop_gradient = True``.
@@ -87,7 +88,14 @@ def freeze(model: nn.Layer, patterns: Iterable[str]) -> list[str]:
     frozen = [name for name in named if any(fnmatchcase(name, p) for p in patterns)]
     for name in frozen:
         named[name].stop_gradient = True
-    return frozen
+    touched = {name.rpartition(".")[0] for name in frozen}
+    whole = [
+        layer
+        for prefix, layer in model.named_sublayers()
+        if any(f"{name}.".startswith(f"{prefix}.") for name in touched)
+        and all(parameter.stop_gradient for parameter in layer.parameters())
+    ]
+    return frozen, whole
 
 
 def _is_bias(name: str) -> bool:

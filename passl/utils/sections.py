@@ -105,7 +105,12 @@ OPTIMIZER_EXTRA = {
         "model",
         "free of weight decay: biases and norms and what the model names, only the former (1d), or nothing",
     ),
-    "freeze": Key(list[str], [], "parameters that are not trained: patterns such as `architecture.patch_embed.*`"),
+    "freeze": Key(
+        list[str],
+        [],
+        "parameters that are not trained: patterns such as `architecture.patch_embed.*`; what is frozen as a whole "
+        "stays in evaluation mode",
+    ),
 }
 
 EXPERIMENT = Section(

@@ -93,8 +93,9 @@ def test_a_loss_that_is_not_finite_stops_with_a_dump_and_untouched_weights(tmp_p
     assert any((before[name] != after[name]).any() for name in before)
 
 
-def test_a_gradient_that_is_not_finite_stops_before_it_reaches_the_weights(tmp_path):
-    run = make(tmp_path, "optimizer.clip_norm=1.0")
+@pytest.mark.parametrize("clipping", [(), ("optimizer.clip_norm=1.0",)], ids=["free", "clipped"])
+def test_a_gradient_that_is_not_finite_stops_before_it_reaches_the_weights(tmp_path, clipping):
+    run = make(tmp_path, *clipping)
     forward, weight = run.method.forward, run.method.head.fc.weight
 
     def finite_loss(batch):
@@ -145,6 +146,14 @@ def test_frozen_parameters_stay_as_they_are(tmp_path):
     after = model_arrays(run.method)
     assert all((before[n] == after[n]).all() for n in before if n.startswith("architecture."))
     assert (before["head.fc.weight"] != after["head.fc.weight"]).any()
+
+
+def test_the_statistics_of_a_frozen_stage_rest_and_those_of_others_move(tmp_path):
+    before = model_arrays(make(tmp_path / "reference", config="batchnorm.yaml").method)
+    run = trained(tmp_path / "frozen", "optimizer.freeze=[architecture.stages.0.*]", config="batchnorm.yaml")
+    after = model_arrays(run.method)  # and the evaluations in between did not wake it
+    moved = {n for n in before if n.endswith(("_mean", "_variance")) and (before[n] != after[n]).any()}
+    assert {n.split(".")[2] for n in moved if ".stages." in n} == {"1"}
 
 
 def test_a_best_figure_that_nobody_measures_is_an_error(tmp_path):

@@ -81,12 +81,13 @@ def test_parameters_outside_of_the_backbone_learn_at_the_full_rate():
 
 def test_frozen_parameters_are_in_no_group_and_keep_their_place():
     model = Method()
-    frozen = freeze(model, ["architecture.patch_embed.*", "*.pos_embed"])
+    frozen, layers = freeze(model, ["architecture.patch_embed.*", "*.pos_embed"])
     assert sorted(frozen) == [
         f"architecture.{n}" for n in ("patch_embed.proj.bias", "patch_embed.proj.weight", "pos_embed")
     ]
     assert not set(frozen) & set(by_name(param_groups(model)))
     assert all(dict(model.named_parameters())[name].stop_gradient for name in frozen)
+    assert layers == [model.architecture.patch_embed, model.architecture.patch_embed.proj]
 
 
 def test_a_pattern_that_freezes_nothing_is_reported():
