@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 import json
 import os
 
@@ -119,5 +120,5 @@ def test_links_that_lead_back_to_a_folder_are_not_followed(tmp_path):
     os.symlink(tmp_path, os.path.join(root, "dog", "above"))
     os.symlink(os.path.join(root, "dog"), os.path.join(root, "cat", "other"))
     os.symlink(os.path.join(root, "cat"), os.path.join(root, "dog", "other"))
-    found = list(image_files(root, (".jpg",)))
+    found = list(itertools.islice(image_files(root, (".jpg",)), 100))  # a way that never ends is long, not endless
     assert found == ["cat/cat0.jpg", "cat/other/dog0.jpg", "dog/dog0.jpg", "dog/other/cat0.jpg"]
