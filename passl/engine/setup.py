@@ -206,7 +206,7 @@ def start_device(cfg: Config) -> None:
         )
     if distributed.world_size() == 1 or device == "cpu":
         paddle.set_device(device)
-    distributed.start()
+    distributed.start(on_cpu=device == "cpu")
 
 
 def build_model(cfg: Config) -> Method:

@@ -31,9 +31,15 @@ def is_main() -> bool:
     return rank() == 0
 
 
-def start() -> None:
-    """Join the other processes, if there are any; safe to call twice."""
+def start(on_cpu: bool = False) -> None:
+    """Join the other processes, if there are any; safe to call twice.
+
+    Args:
+        on_cpu: compute on the CPU although this Paddle could use a GPU, which it would take otherwise.
+    """
     if world_size() > 1 and not dist.is_initialized():
+        if on_cpu:
+            os.environ.setdefault("PADDLE_DISTRI_BACKEND", "gloo")
         dist.init_parallel_env()
 
 
