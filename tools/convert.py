@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # works in a check
 
 from passl.catalogue import create_model
 from passl.engine.cli import run_tool
-from passl.utils.errors import ConfigError
-from passl.weights import convert_file, known_card, load_weights, save_weights
+from passl.utils.errors import CheckpointError, ConfigError
+from passl.weights import convert_file, known_card, load_weights, read_card, save_weights
 from passl.weights.convert import LAYOUT_NAMES
 from passl.weights.convert.files import TARGETS
 
@@ -32,7 +32,11 @@ def main():
     parser.add_argument(
         "--ignore-global", action="append", default=[], metavar="MODULE.NAME", help="skip pickled objects of this kind"
     )
-    parser.add_argument("--card", metavar="NAME", help="these are the published weights NAME: their card goes along")
+    parser.add_argument(
+        "--card",
+        metavar="NAME",
+        help="SRC holds the published weights NAME: they are checked against its model, and its card goes along",
+    )
     args = parser.parse_args()
     card = known_card(args.card) if args.card else None
     if card is not None and args.model not in (None, card.model):
@@ -41,12 +45,17 @@ def main():
             f"{card.model}, or leave out --card",
             source="convert",
         )
-    if args.model:
-        model = create_model(args.model)
-        print(load_weights(model, args.source, args.layout, prefix=args.prefix, ignore_globals=args.ignore_global))
+    if args.model or card:
+        model = create_model(args.model or card.model)
+        report = load_weights(model, args.source, args.layout, prefix=args.prefix, ignore_globals=args.ignore_global)
+        print(report)
+        if card is not None and report.fresh_head:
+            raise CheckpointError(f"{args.source} has no classifier of the {card.num_classes} classes of {card.name}")
+        if card is None and args.source.endswith(".safetensors"):
+            card = read_card(args.source)
         save_weights(model, args.target, card, args.to)
     else:
-        done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global, card)
+        done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global)
         cut = f", prefix '{done.prefix}'" if done.prefix else ""
         print(f"{args.source}: layout {done.layout}{cut}, {len(done.arrays)} tensors")
         if done.left_out:

@@ -41,19 +41,19 @@ def main():
         return
     images = len(val_loader.dataset)
     print(f"{args.weights} on {images} images ({seconds:.1f} s)")
-    print_figures(figures, card)
+    print_figures(figures, card, len(val_loader.dataset.classes or ()))
     if args.json:
         result = {"config": args.config, "weights": args.weights, "images": images, **figures}
         of_card = {} if card is None else {"card": card.name, "published_top1": card.top1}
         write_json(args.json, result | of_card | {"seconds": round(seconds, 3)})
 
 
-def print_figures(figures, card):
-    """One line for each figure, the accuracy beside the published one."""
+def print_figures(figures, card, num_classes):
+    """One line for each figure, the accuracy beside the published one where the data have as many classes."""
     width = max(map(len, figures))
     for name, value in figures.items():
         published = ""
-        if name == "top1" and card is not None and card.top1 is not None:
+        if name == "top1" and card is not None and card.top1 is not None and num_classes == card.num_classes:
             published = f"   published on ImageNet-1k: {card.top1:.2f}, difference {value - card.top1:+.2f}"
         print(f"  {name:<{width}}  {value:9.4f}{published}")
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,15 @@ from passl.modeling.layers import convert_sync_batchnorm
 from passl.optim import EMA, Optimizer, Schedule, freeze, param_groups, summarize
 from passl.utils import distributed
 from passl.utils.config import Config
-from passl.utils.errors import CheckpointError, ConfigError, did_you_mean
+from passl.utils.errors import ConfigError
 from passl.utils.log import log_to_file, logger
 from passl.utils.registry import BATCH_TRANSFORMS, DATASETS, EVALUATORS, OPTIMIZERS, SCHEDULES, build
 from passl.utils.seed import INIT, seed_everything
 from passl.weights import load_weights
 
 from .amp import Precision
-from .checkpoint import Checkpoint, latest_checkpoint, load_checkpoint
 from .evaluate import TopK
+from .output_dir import find_checkpoint, prepare_folder
 from .plan import Plan
 from .pretrained import load_trained
 from .run import Run
@@ -254,47 +253,6 @@ def check_data(cfg: Config, train: Loader, val: Loader | None) -> None:
             name = "dataloader.val.dataset"
             logger.info("val: %s", precheck(val.dataset, num_classes, img_size, known, on_bad_file=bad, name=name))
     distributed.barrier()
-
-
-def find_checkpoint(output_dir: Path, resume: str | None) -> Checkpoint | None:
-    """The checkpoint to go on from, read and verified."""
-    if resume is None:
-        return None
-    if resume == "auto":
-        return latest_checkpoint(output_dir / "checkpoints")
-    path = Path(resume)
-    if not path.is_dir():
-        near = [str(p) for p in path.parent.glob("step_*")]
-        raise CheckpointError(
-            f"--resume {resume}: no such folder{did_you_mean(resume, near)}. Give a folder such as "
-            f"{output_dir}/checkpoints/step_00001000, or auto"
-        )
-    return load_checkpoint(path)
-
-
-def prepare_folder(output_dir: Path, cfg: Config, fresh: bool, overwrite: bool, resume: str | None) -> None:
-    """Make ``output_dir`` and write the resolved config; never over another run unasked."""
-    try:
-        checkpoints = output_dir / "checkpoints"
-        if fresh and resume is None and any(checkpoints.glob("step_*")):
-            if not overwrite:
-                raise ConfigError(
-                    f"output_dir: {output_dir} holds a run with checkpoints. Go on with --resume auto, choose another "
-                    "place with -o output_dir=…, or delete that run with --overwrite"
-                )
-            shutil.rmtree(checkpoints)
-        output_dir.mkdir(parents=True, exist_ok=True)
-        for leftover in checkpoints.glob(".tmp-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        written = output_dir / "config.yaml"
-        if not fresh and written.exists():
-            for line in cfg.differences(written):
-                logger.warning("config differs from that of the resumed run: %s", line)
-        written.write_text(cfg.to_yaml())
-    except OSError as error:
-        raise ConfigError(
-            f"output_dir: cannot write to {output_dir} ({error.strerror}): choose another with -o output_dir=…"
-        ) from error
 
 
 def announce(run: Run, lr_scale: float) -> None:

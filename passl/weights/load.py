@@ -199,10 +199,12 @@ def _check(report: Report, state, normal, architecture) -> None:
             f"{type(architecture).__name__} has weights for each place of an image: "
             f"build the model with the img_size that the file was trained at"
         )
-    elif any(name.endswith("pos_embed") for name, *_ in report.mismatched):
+    elif report.mismatched and all(name.endswith("pos_embed") for name, *_ in report.mismatched):
         advice = (
             "the file's patch grid is not square or its positions are of another kind: build the model for its size"
         )
+    elif len(report.mismatched) > len(report.matched):
+        advice = "most tensors have another shape: is it the right variant of the model?"
     raise CheckpointError(f"{report}\nThe weights do not fit the model, which is unchanged; {advice}")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from passl.catalogue import create_model
 from passl.weights import known_card, read_card
 from passl.weights.safetensors import read_metadata, write_safetensors
 from tests.weights.models import as_torch, resnet
@@ -33,18 +34,37 @@ def test_there_and_back_gives_the_same_file(tmp_path, monkeypatch, capsys):
     assert first[int.from_bytes(first[:8], "little") + 8 :] == second[int.from_bytes(second[:8], "little") + 8 :]
 
 
+def timm_resnet18(path, num_classes=1000):
+    """A file of a whole ResNet-18 under timm's names."""
+    with open(path, "wb") as stream:
+        write_safetensors(stream, as_torch(create_model("resnet18", num_classes=num_classes), "fc"))
+    return path
+
+
 def test_a_card_is_written_and_travels_on(tmp_path, monkeypatch):
-    with open(tmp_path / "timm.safetensors", "wb") as stream:
-        write_safetensors(stream, as_torch(resnet(), "fc"))
-    card = "resnet18.a1_in1k"
-    first, second, timm = (tmp_path / f"{name}.safetensors" for name in "abc")
-    assert convert(monkeypatch, tmp_path / "timm.safetensors", first, "--card", card) == 0
+    source, card = timm_resnet18(tmp_path / "timm.safetensors"), "resnet18.a1_in1k"
+    first, second, third, timm = (tmp_path / f"{name}.safetensors" for name in "abcd")
+    assert convert(monkeypatch, source, first, "--card", card) == 0
     first.with_suffix(".json").unlink()  # the one in the header is enough
     assert convert(monkeypatch, first, second) == 0
-    assert read_card(second) == known_card(card)
-    assert convert(monkeypatch, second, timm, "--to", "timm") == 0
-    assert read_card(timm) == known_card(card)
+    assert convert(monkeypatch, second, third, "--model", "resnet18") == 0
+    assert convert(monkeypatch, third, timm, "--to", "timm") == 0
+    assert read_card(second) == read_card(third) == read_card(timm) == known_card(card)
     assert read_metadata(timm).keys() == {"format", "card"}
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "card", "message"),
+    [
+        (1000, "resnet50.a1_in1k", "do not fit the model"),
+        (10, "resnet18.a1_in1k", "no classifier of the 1000 classes of resnet18.a1_in1k"),
+    ],
+)
+def test_a_card_of_other_weights_writes_nothing(tmp_path, monkeypatch, capsys, num_classes, card, message):
+    source = timm_resnet18(tmp_path / "timm.safetensors", num_classes)
+    assert convert(monkeypatch, source, tmp_path / "a.safetensors", "--card", card) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "a.safetensors").exists()
 
 
 def test_a_card_that_nobody_knows_writes_nothing(tmp_path, monkeypatch, capsys):

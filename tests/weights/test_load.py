@@ -6,8 +6,9 @@ import paddle
 import pytest
 
 from passl.methods import Classifier
-from passl.modeling.backbones import CaiT
+from passl.modeling.backbones import CaiT, ViT
 from passl.modeling.heads import ClsHead, MLPHead
+from passl.modeling.model import Model
 from passl.utils.errors import CheckpointError
 from passl.weights import load_weights, save_weights
 from tests.weights.models import as_torch, cait, logits, randomise, resnet, state
@@ -271,3 +272,10 @@ def test_a_head_without_classes_ignores_the_files_classifier():
 
     report = load_weights(Model(backbone, ClsHead(12, 0)), as_torch(cait(), "head"))
     assert report.unexpected == ["head.fc.bias", "head.fc.weight"]
+
+
+def test_weights_of_a_wider_variant_are_said_to_be_of_another_variant():
+    wide = Model(ViT(32, 8, embed_dim=24, depth=2, num_heads=2), ClsHead(24, 5))
+    narrow = Model(ViT(32, 8, embed_dim=12, depth=2, num_heads=2), ClsHead(12, 5))
+    with pytest.raises(CheckpointError, match="right variant of the model"):
+        load_weights(narrow, as_torch(wide, "head"))

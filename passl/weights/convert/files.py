@@ -24,7 +24,6 @@ def convert_file(
     to: str = "passl",
     prefix: str | None = None,
     ignore_globals: Collection[str] = (),
-    card: Card | None = None,
 ) -> Normal:
     """Write the weights of ``source`` to the safetensors file ``target`` in another layout, by names and shapes alone.
 
@@ -35,7 +34,6 @@ def convert_file(
         to: ``"passl"`` or ``"timm"``.
         prefix: what to cut off in front of the source's names; None finds it.
         ignore_globals: see :func:`~passl.weights.read.read_arrays`.
-        card: goes with the weights from now on; by default the one that a safetensors source has, if any.
     Returns:
         what was recognised; its ``arrays`` are those of the normal form.
     Raises:
@@ -45,8 +43,7 @@ def convert_file(
     arrays = read_arrays(source, ignore_globals)
     normal = normalise(arrays, layout, prefix, paddle_file=source.suffix in PADDLE_SUFFIXES)
     ours = {name if name.startswith(HEAD) else BACKBONE + name: array for name, array in normal.arrays.items()}
-    if card is None and source.suffix == ".safetensors":
-        card = read_card(source)
+    card = read_card(source) if source.suffix == ".safetensors" else None  # travels with its weights
     about = {"source": source.name, "layout": normal.layout} if to == "passl" else {}  # timm's files have no more
     _write(target, to_layout(ours, to), to, card, about)
     return normal
