@@ -52,7 +52,8 @@ def main():
         if card is not None and report.fresh_head:
             raise CheckpointError(f"{args.source} has no classifier of the {card.num_classes} classes of {card.name}")
         if card is None and args.source.endswith(".safetensors"):
-            card = read_card(args.source)
+            card = read_card(args.source)  # it travels on, unless the weights become another model's
+            card = card if card is not None and card.model == args.model else None
         save_weights(model, args.target, card, args.to)
     else:
         done = convert_file(args.source, args.target, args.layout, args.to, args.prefix, args.ignore_global)

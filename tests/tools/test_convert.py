@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from passl.catalogue import create_model
-from passl.weights import known_card, read_card
+from passl.weights import known_card, read_card, save_weights
 from passl.weights.safetensors import read_metadata, write_safetensors
 from tests.weights.models import as_torch, resnet
 from tests.weights.torch_writer import Call, Global, contiguous, write_zip
@@ -51,6 +51,14 @@ def test_a_card_is_written_and_travels_on(tmp_path, monkeypatch):
     assert convert(monkeypatch, third, timm, "--to", "timm") == 0
     assert read_card(second) == read_card(third) == read_card(timm) == known_card(card)
     assert read_metadata(timm).keys() == {"format", "card"}
+
+
+def test_a_card_does_not_go_along_to_another_model(tmp_path, monkeypatch):
+    source, target = tmp_path / "deit.safetensors", tmp_path / "larger.safetensors"
+    card = known_card("deit3_small_patch16_224.fb_in1k")
+    save_weights(create_model(card.model), source, card)
+    assert convert(monkeypatch, source, target, "--model", "deit3_small_patch16_384") == 0  # its positions are resized
+    assert read_card(target) is None
 
 
 @pytest.mark.parametrize(
